@@ -15,9 +15,9 @@
 
 #include "trace/blocks.h"
 
-static const char *name_of(void *ctx, pid_t pid)
+static const char *name_of(void *ctx, pid_t pid, uint64_t ns)
 {
-	(void)ctx;
+	(void)ctx, (void)ns;
 	return pid == 1 ? "one" : "other";
 }
 

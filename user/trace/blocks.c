@@ -19,7 +19,7 @@ struct block {
 };
 
 struct blocks {
-	const char *(*name)(void *ctx, pid_t pid);
+	const char *(*name)(void *ctx, pid_t pid, uint64_t ns);
 	void *ctx;
 	const char *mark;  /* before the name of a process */
 	struct block *all; /* those behind `cnt` are free */
@@ -31,7 +31,7 @@ struct blocks {
 	int err;
 };
 
-struct blocks *blocks__new(const char *(*name)(void *ctx, pid_t pid), void *ctx)
+struct blocks *blocks__new(const char *(*name)(void *ctx, pid_t pid, uint64_t ns), void *ctx)
 {
 	struct blocks *b = calloc(1, sizeof(*b));
 
@@ -71,7 +71,7 @@ static void write_block(struct blocks *b, struct block *of)
 
 	if (of->pid != b->last)
 		strbuf__addf(&head, "%sprocess %d (%s)\n", b->mark, of->pid,
-			     b->name(b->ctx, of->pid));
+			     b->name(b->ctx, of->pid, UINT64_MAX));
 	b->err = b->err ? b->err : head.err ? head.err : of->text.err;
 	if (head.len)
 		put(b, head.s, head.len);
@@ -135,9 +135,9 @@ void blocks__remark(struct blocks *b, const char *line, size_t len)
 	put(b, line, len);
 }
 
-const char *blocks__name(const struct blocks *b, pid_t pid)
+const char *blocks__name(const struct blocks *b, pid_t pid, uint64_t ns)
 {
-	return b->name(b->ctx, pid);
+	return b->name(b->ctx, pid, ns);
 }
 
 bool *blocks__headed(struct blocks *b)

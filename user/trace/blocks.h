@@ -13,12 +13,16 @@
  */
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct blocks;
 
-/* `name`: of a process, sanitised. NULL: no memory. */
-struct blocks *blocks__new(const char *(*name)(void *ctx, pid_t pid), void *ctx);
+/*
+ * `name`: of the process that had this number at that time, sanitised; UINT64_MAX: of the last one.
+ * NULL: no memory.
+ */
+struct blocks *blocks__new(const char *(*name)(void *ctx, pid_t pid, uint64_t ns), void *ctx);
 void blocks__free(struct blocks *b);
 /* What stands before the name of a process: a constant. At first nothing. */
 void blocks__set_mark(struct blocks *b, const char *mark);
@@ -30,7 +34,7 @@ void blocks__remark(struct blocks *b, const char *line, size_t len);
 void blocks__end(struct blocks *b);
 /* Writes all that came. 0 or negative errno, also of what was written before. */
 int blocks__flush(struct blocks *b);
-const char *blocks__name(const struct blocks *b, pid_t pid);
+const char *blocks__name(const struct blocks *b, pid_t pid, uint64_t ns);
 /* For the caller: the line above the first one was written. At first false. */
 bool *blocks__headed(struct blocks *b);
 

@@ -527,9 +527,9 @@ static void say_costs(const struct counting_all *c)
 			 cnt, cnt == 1 ? "" : "es", load);
 }
 
-static const char *name_of(void *ctx, pid_t pid)
+static const char *name_of(void *ctx, pid_t pid, uint64_t ns)
 {
-	return crowd__name(((const struct counting_all *)ctx)->crowd, pid);
+	return crowd__name(((const struct counting_all *)ctx)->crowd, pid, ns);
 }
 
 static int begin(struct counting_all *c)

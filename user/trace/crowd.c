@@ -849,17 +849,14 @@ int crowd__attach(struct crowd *c)
 	return -EIO;
 }
 
-const char *crowd__name(const struct crowd *c, pid_t pid)
+const char *crowd__name(const struct crowd *c, pid_t pid, uint64_t ns)
 {
 	const void *what = idmap__get(&c->state->known, (uint64_t)pid);
+	const struct crowd_process *p = what == NOT_PYTHON ? NULL : what;
 
-	if (what && what != NOT_PYTHON)
-		return ((const struct crowd_process *)what)->name;
-	/* It has ended: the newest one with this number. */
-	for (size_t i = c->cnt; i-- > 0;)
-		if (c->all[i]->pid == pid)
-			return c->all[i]->name;
-	return "?";
+	if (!p || p->found_ns > ns)
+		p = crowd__process_at(c->all, c->cnt, pid, ns);
+	return p ? p->name : "?";
 }
 
 size_t crowd__followed_cnt(const struct crowd *c)

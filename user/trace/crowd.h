@@ -140,8 +140,14 @@ bool crowd__drain(struct crowd *c);
 void crowd__count(struct crowd *c);
 /* No hit counts from now on. `until_ns`: as of tracer__stop(). */
 void crowd__stop(struct crowd *c, uint64_t until_ns);
-/* What a process is called. "?": it is not known. */
-const char *crowd__name(const struct crowd *c, pid_t pid);
+/*
+ * What the process is called that had this number at that time; UINT64_MAX: the last one that had
+ * it. "?": it is not known.
+ */
+const char *crowd__name(const struct crowd *c, pid_t pid, uint64_t ns);
+/* That process among `cnt`, which stand in the order in which they were found. NULL: none. */
+struct crowd_process *crowd__process_at(struct crowd_process *const *all, size_t cnt, pid_t pid,
+					uint64_t ns);
 /* Processes with breakpoints. */
 size_t crowd__followed_cnt(const struct crowd *c);
 

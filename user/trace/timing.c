@@ -120,18 +120,19 @@ void timing__put_line(struct timing *t, uint32_t tgid)
 	strbuf__clear(&t->line);
 }
 
-void timing__add_process(const struct timing *t, struct json *j, uint32_t tgid)
+void timing__add_process(const struct timing *t, struct json *j, uint32_t tgid, uint64_t ns)
 {
 	if (!t->blocks)
 		return;
 	json__uint(j, "pid", tgid);
-	json__stringz(j, "name", blocks__name(t->blocks, (pid_t)tgid));
+	json__stringz(j, "name", blocks__name(t->blocks, (pid_t)tgid, ns));
 }
 
-void timing__say_process(const struct timing *t, struct strbuf *b, uint32_t tgid)
+void timing__say_process(const struct timing *t, struct strbuf *b, uint32_t tgid, uint64_t ns)
 {
 	if (t->blocks)
-		strbuf__addf(b, "  in process %u (%s)", tgid, blocks__name(t->blocks, (pid_t)tgid));
+		strbuf__addf(b, "  in process %u (%s)", tgid,
+			     blocks__name(t->blocks, (pid_t)tgid, ns));
 }
 
 const char *const timing_hows[] = {
@@ -204,7 +205,7 @@ static void write_event_json(struct timing *t, const struct activation *a,
 	json__object(&j, NULL);
 	json__stringz(&j, "event", timing_hows[how]);
 	json__double(&j, "seconds", timing__seconds(t, times ? times->at_ns : a->start_ns));
-	timing__add_process(t, &j, a->tgid);
+	timing__add_process(t, &j, a->tgid, a->start_ns);
 	json__uint(&j, "thread", a->tid);
 	json__uint(&j, "depth", a->depth);
 	json__string(&j, "function", f->name, f->name_len);
@@ -286,7 +287,8 @@ static uint32_t top_of(struct timing *t, uint32_t tgid)
 	if (at)
 		return at;
 	proc = call_picture__add_process(t->picture, (pid_t)tgid,
-					 blocks__name(t->blocks, (pid_t)tgid), t->version);
+					 blocks__name(t->blocks, (pid_t)tgid, UINT64_MAX),
+					 t->version);
 	at = proc < 0 ? call_paths__none() : call_paths__top(t->paths, (uint32_t)proc);
 	if (idmap__set(&t->tops, tgid, (void *)(uintptr_t)at))
 		t->err = -ENOMEM;

@@ -98,11 +98,11 @@ extern const char *const timing_hows[], *const timing_remarks[];
 void timing__flush_line(struct timing *t);
 /* Writes t->line, which is about a call in this process. */
 void timing__put_line(struct timing *t, uint32_t tgid);
-/* The members of such a line in JSON that say which process it is. */
-void timing__add_process(const struct timing *t, struct json *j, uint32_t tgid);
+/* The members of such a line in JSON that say which process it was at that time. */
+void timing__add_process(const struct timing *t, struct json *j, uint32_t tgid, uint64_t ns);
 
-/* Appends which process it is, if there are many. */
-void timing__say_process(const struct timing *t, struct strbuf *b, uint32_t tgid);
+/* Appends which process it was at that time, if there are many. */
+void timing__say_process(const struct timing *t, struct strbuf *b, uint32_t tgid, uint64_t ns);
 
 /* Is the line above the first one still to be written? It is said once. */
 static inline bool timing__heads(struct timing *t)

@@ -106,7 +106,7 @@ static void write_slow_json(struct timing *t, const struct activation *a,
 	json__object(&j, NULL);
 	json__stringz(&j, "event", timing_hows[how]);
 	json__double(&j, "seconds", timing__seconds(t, a->start_ns));
-	timing__add_process(t, &j, a->tgid);
+	timing__add_process(t, &j, a->tgid, a->start_ns);
 	json__uint(&j, "thread", a->tid);
 	json__string(&j, "function", f->name, f->name_len);
 	json__string(&j, "file", f->file, f->file_len);
@@ -237,7 +237,7 @@ static void write_slowest(struct timing *t, const struct timed *f)
 		strbuf__addf(b, "%11.6f %8u", timing__seconds(t, s.calls[i].start_ns),
 			     s.calls[i].tid);
 		add_times(b, &s.calls[i].times);
-		timing__say_process(t, b, s.calls[i].tgid);
+		timing__say_process(t, b, s.calls[i].tgid, s.calls[i].start_ns);
 		if (s.calls[i].stack.cnt > 1)
 			strbuf__addz(b, "  called by");
 		add_stack(t, b, &s.calls[i].stack, "\n                    ");
@@ -267,7 +267,7 @@ static void slowest_json(struct timing *t, struct json *j, const struct timed *f
 	for (uint32_t i = 0; i < s.call_cnt; i++) {
 		json__object(j, NULL);
 		json__double(j, "seconds", timing__seconds(t, s.calls[i].start_ns));
-		timing__add_process(t, j, s.calls[i].tgid);
+		timing__add_process(t, j, s.calls[i].tgid, s.calls[i].start_ns);
 		json__uint(j, "thread", s.calls[i].tid);
 		times_json(j, &s.calls[i].times);
 		stack_json(t, j, &s.calls[i].stack);
@@ -399,7 +399,7 @@ static void add_slowest(struct timing *t, struct strbuf *b, const struct window_
 {
 	strbuf__addf(b, "%11.6f %8u", timing__seconds(t, call->start_ns), call->tid);
 	add_times(b, &call->times);
-	timing__say_process(t, b, call->tgid);
+	timing__say_process(t, b, call->tgid, call->start_ns);
 	if (call->stack && call->stack->cnt > 1)
 		strbuf__addz(b, "  called by");
 	if (call->stack)
@@ -488,7 +488,7 @@ static void comparison_json(struct timing *t, struct json *j, const struct timed
 
 		json__object(j, NULL);
 		json__double(j, "seconds", timing__seconds(t, call->start_ns));
-		timing__add_process(t, j, call->tgid);
+		timing__add_process(t, j, call->tgid, call->start_ns);
 		json__uint(j, "thread", call->tid);
 		times_json(j, &call->times);
 		stack_json(t, j, call->stack ? call->stack : &none);
