@@ -8,7 +8,7 @@ import pytest
 
 import harness
 from harness import PROGRAMS, Target
-from tracing import Trace, differences, work
+from tracing import FRAME, RUN, Trace, check_form, differences, work
 
 pytestmark = pytest.mark.beside
 
@@ -92,6 +92,26 @@ def test_for_people(any_python):
             out = process.communicate(timeout=harness.PATIENCE)[0]
     assert "  audited.own: own (%s:" % PROGRAM in out and " audit events raised in " in out
     assert "  RAISED/S         RAISED  AUDIT EVENT\n" in out
+
+
+def test_json(any_python):
+    """The members of each event, and of the last object."""
+    *each, last = run(any_python, "run", "audited.*", "--calls")
+    row = {"name": str, "stack": list, "cut": bool}
+    for event in each:
+        check_form(event, {"event": str, "seconds": float, "process": int, "thread": int, **row})
+        assert event["event"] == "audit" and event["name"].startswith("audited.") and not event["cut"]
+    check_form(last, {**RUN, "raised": int, "audit_events": list})
+    assert last["final"] and last["processes"] == 1 and each
+    assert last["raised"] == len(each) == sum(r["count"] for r in last["audit_events"])
+    for event in last["audit_events"]:
+        check_form(event, {"count": int, **row})
+    for frame in (frame for r in each + last["audit_events"] for frame in r["stack"]):
+        check_form(frame, FRAME)
+    # Without --calls there are tables alone, the last of which says so.
+    tables = run(any_python, "run", "audited.*", "-i", 0.1)
+    assert [table["final"] for table in tables] == [False] * (len(tables) - 1) + [True]
+    assert tables[-1]["raised"] == last["raised"] and all(set(table) == set(last) for table in tables)
 
 
 @pytest.mark.parametrize("args, message", [

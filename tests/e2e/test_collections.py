@@ -9,7 +9,7 @@ import pytest
 
 import harness
 from harness import PROGRAMS, Target
-from tracing import FOLLOWS, Trace
+from tracing import FOLLOWS, FRAME, RUN, Trace, check_form
 
 pytestmark = pytest.mark.beside
 
@@ -122,6 +122,28 @@ def test_ends_of_interpreters(any_python):
     result = subprocess.run([harness.PYPERF, "trace", "--gc", "--top", "0", "--force", "--", any_python, "-c", "import gc; gc.disable()"],
                             capture_output=True, text=True, check=True, timeout=harness.PATIENCE, env=harness.clean_environment())
     assert re.search(r"generation 2, while no Python function ran: the interpreter began or ended\n", result.stdout)
+
+
+PAUSES = {"generation": int, "total_ns": int, "longest_ns": int, "found": int, "waiting": (int, type(None)), "stack": list, "cut": bool}
+
+
+def test_json(any_python):
+    """The members of each collection, and of the last object."""
+    with Target(any_python, "collected.py") as target:
+        trace = Trace(target.pid, "--gc", "--calls", "--top", 0, "--force")
+        notes = collect(target)
+        *each, last = map(json.loads, trace.lines())
+    assert len(each) == sum(n for *_, n in notes)
+    for event in each:
+        check_form(event, {"event": str, "seconds": float, "process": int, "thread": int, **PAUSES})
+        assert event["event"] == "collection" and event["total_ns"] == event["longest_ns"] > 0 and not event["cut"]
+    check_form(last, {**RUN, "collected": int, "collections": list})
+    assert last["final"] and last["pid"] == target.pid and last["processes"] == 1 and last["python"].startswith("3.")
+    assert last["collected"] == len(each) and last["lost_events"] == 0
+    for row in last["collections"]:
+        check_form(row, {"count": int, **PAUSES})
+    for frame in (frame for row in each + last["collections"] for frame in row["stack"]):
+        check_form(frame, FRAME)
 
 
 @pytest.mark.parametrize("args, message", [

@@ -174,6 +174,19 @@ def is_raised_there(row):
     return bool(row["stack"]) and row["stack"][0]["file"] == str(RAISING)
 
 
+# What `trace --json` has: the members of the last object beside its lists, and those of a frame.
+RUN = {"final": bool, "pid": int, "processes": int, "python": str, "seconds": float, "slowdown_percent": float, "lost_events": int}
+FRAME = {"function": str, "file": str, "first_line": int, "line": int}
+
+
+def check_form(value, form):
+    """Exactly these members, of these types: slowdown_percent may not be known."""
+    assert set(value) == set(form), (sorted(value), sorted(form))
+    for name, kind in form.items():
+        null = name == "slowdown_percent" and value[name] is None
+        assert null or isinstance(value[name], (kind, int) if kind is float else kind), (name, value[name])
+
+
 def differences(found, truth):
     return [(key, found[key], truth[key]) for key in found.keys() | truth.keys() if found[key] != truth[key]]
 
