@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "cmd/chosen.h"
 #include "cmd/cmdline.h"
 #include "cmd/launch.h"
+#include "cmd/python_exec.h"
 #include "cmd/targets.h"
 #include "export/outputs.h"
 #include "trace/counting.h"
@@ -50,6 +52,8 @@ struct trace_cmd {
 	struct native_opts native;
 	struct outputs pictures; /* of calls, in Python or from --native-from on */
 	struct launch *launch;	 /* NULL: a process that runs is traced */
+	/* Of a command that is a wrapper: holds what has executed Python. NULL: not needed. */
+	struct python_exec *exec;
 };
 
 enum {
@@ -633,9 +637,46 @@ static bool find_interpreter(const struct trace_cmd *t, char *const *words,
 	return found;
 }
 
+/*
+ * A command that is no Python itself: what it executes before it, or what it starts, is Python runs
+ * until then. 0; -ENOTSUP: it cannot be traced so, and has not begun; else negative errno after a
+ * message.
+ */
+static int run_until_python(struct trace_cmd *t, char **words, struct counting_command *command,
+			    char path[TARGET_PATH_MAX])
+{
+	int err;
+
+	t->exec = python_exec__begin(launch__pid(t->launch));
+	if (!t->exec) {
+		log_debug("%s: it cannot be traced until it is Python: %s", words[0],
+			  strerror(errno));
+		return -ENOTSUP;
+	}
+	err = launch__go(t->launch);
+	if (err)
+		return err;
+	command->python = python_exec__wait(t->exec, path);
+	if (command->python > 0)
+		return 0;
+	if (command->python < 0)
+		log_err("%s: %s", words[0], reader__why(command->python));
+	else
+		log_err("%s: neither it nor what it started executed Python (--python names a "
+			"file with an interpreter that it loads)",
+			words[0]);
+	return -ENOENT;
+}
+
 static int go(void *ctx)
 {
-	return launch__go(ctx);
+	struct trace_cmd *t = ctx;
+
+	if (!launch__started(t->launch))
+		return launch__go(t->launch);
+	python_exec__end(t->exec);
+	t->exec = NULL;
+	return 0;
 }
 
 /* Its status as a shell has it. The next signal ends us, not the command. */
@@ -663,9 +704,22 @@ static int end_command(struct trace_cmd *t, int status)
 	return status;
 }
 
-static void say_no_python(char **words)
+/* 0 or negative errno after a message. */
+static int find_python(struct trace_cmd *t, char **words, struct counting_command *command,
+		       char path[TARGET_PATH_MAX])
 {
+	int err = -ENOTSUP;
+
+	command->interpreter = path;
+	/* If it is Python itself, it begins when all is ready. */
+	if (!t->python && !find_in(t, words[0], path))
+		err = run_until_python(t, words, command, path);
+	else if (!t->python)
+		return 0;
+	if (err != -ENOTSUP || find_interpreter(t, words, path))
+		return err == -ENOTSUP ? 0 : err;
 	log_err("%s: found no Python that it could run (--python names it)", words[0]);
+	return -ENOENT;
 }
 
 /* Starts the command under the trace that `run` makes. */
@@ -679,15 +733,15 @@ static int run_command(struct trace_cmd *t, char **words, bool needs_python,
 	t->launch = launch__new(words, t->as_root);
 	if (!t->launch)
 		return 1;
-	command.ctx = t->launch;
+	command.ctx = t;
 	t->o.command = t->probes.command = t->native.command = &command;
 	t->o.pid = t->probes.pid = t->native.pid = launch__pid(t->launch);
-	if (needs_python)
-		command.interpreter = path;
-	if (!needs_python || find_interpreter(t, words, path))
+	if (!needs_python || !find_python(t, words, &command, path))
 		status = run(t);
-	else
-		say_no_python(words);
+	/* As a command that never began: it has not executed an instruction of its program. */
+	if (t->exec && command.python > 0)
+		kill(command.python, SIGKILL);
+	python_exec__end(t->exec);
 	return end_command(t, status);
 }
 

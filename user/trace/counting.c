@@ -556,6 +556,7 @@ static int open_target(struct counting *c)
 		return target__open_process(&c->target, c->o->pid);
 	err = target__open_file(&c->target, c->o->command->interpreter);
 	c->target.pid = c->o->pid;
+	c->target.python = c->o->command->python;
 	return err;
 }
 

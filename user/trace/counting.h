@@ -24,6 +24,7 @@
 /* A command that waits to be started. */
 struct counting_command {
 	const char *interpreter; /* the file that it will run, now or later */
+	pid_t python;		 /* the process that has just executed it; 0: none has */
 	int (*go)(void *ctx);	 /* starts it: 0 or negative errno after a message */
 	void *ctx;
 };

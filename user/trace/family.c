@@ -22,6 +22,7 @@
 #include "base/hash.h"
 #include "bpf/trace.h"
 #include "follow/uprobe.h"
+#include "process/descendants.h"
 
 #define THREADS_MAX   100000
 #define LISTINGS_MAX  16  /* of the threads, until no new one is seen */
@@ -30,11 +31,11 @@
 #define KEPT_FDS      64
 
 struct family {
-	pid_t pid;
+	pid_t pid, python;
 	int tracefs_fd;
 	int keeper_fd; /* its end tells the keeper that we have ended */
 	pid_t keeper;
-	pid_t *tids; /* threads of the process */
+	pid_t *tids; /* threads of the processes */
 	size_t tid_cnt, tid_cap;
 	uint64_t ids[TRACE_SPOTS]; /* the kernel's, of the definitions */
 	uint32_t def_cnt;
@@ -159,15 +160,15 @@ static bool is_known(const struct family *f, pid_t tid)
 	return false;
 }
 
-/* Threads that are not known yet. Their number or negative errno. */
-static int list_threads(struct family *f)
+/* Threads of a process that are not known yet. Their number or negative errno. */
+static int list_threads_of(struct family *f, pid_t pid)
 {
 	char path[32];
 	struct dirent *e;
 	int cnt = 0;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", f->pid);
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	dir = opendir(path);
 	if (!dir)
 		return -errno;
@@ -185,6 +186,36 @@ static int list_threads(struct family *f)
 	}
 	closedir(dir);
 	return cnt;
+}
+
+struct listing {
+	struct family *f;
+	int cnt;
+};
+
+/* A descendants_fn. What has ended meanwhile has no threads. */
+static int add_threads(void *ctx, uint32_t tgid)
+{
+	struct listing *l = ctx;
+	int cnt = list_threads_of(l->f, (pid_t)tgid);
+
+	if (cnt == -ENOMEM)
+		return cnt;
+	l->cnt += cnt > 0 ? cnt : 0;
+	return 1;
+}
+
+/* Of the process; with `python` also of all that it has started before. */
+static int list_threads(struct family *f)
+{
+	const pid_t pids[] = { f->pid, f->python };
+	struct listing l = { .f = f };
+	int err;
+
+	if (!f->python)
+		return list_threads_of(f, f->pid);
+	err = descendants__visit(pids, 2, add_threads, &l);
+	return err ? err : l.cnt;
 }
 
 /* ---- breakpoints ----------------------------------------------------------------------------- */
@@ -325,7 +356,7 @@ int family__attach(struct family *f)
 	return err;
 }
 
-struct family *family__open(pid_t pid)
+struct family *family__open(pid_t pid, pid_t python)
 {
 	struct family *f;
 	unsigned stale = 0;
@@ -339,6 +370,7 @@ struct family *family__open(pid_t pid)
 	if (!f)
 		return NULL;
 	f->pid = pid;
+	f->python = python;
 	f->keeper_fd = -1;
 	f->tracefs_fd = open_tracefs();
 	err = f->tracefs_fd < 0 ? -errno : 0;

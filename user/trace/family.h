@@ -12,7 +12,7 @@
  * has opened is only a line in a file and sets no breakpoint. Definitions outlast this program, so
  * a child process waits for its end and deletes them, also after SIGKILL.
  *
- *	struct family *f = family__open(pid);
+ *	struct family *f = family__open(pid, 0);
  *	family__add(f, fd, &spot, prog_fd);
  *	family__attach(f);
  *	family__close(f);
@@ -24,9 +24,10 @@ struct uprobe_spot;
 
 /*
  * NULL and errno: tracefs is missing or not accessible; ENOTSUP: the kernel is older than 6.12. The
- * process need not have mapped the file yet.
+ * process need not have mapped the file yet. `python`, a descendant, 0: what the process has
+ * started before is left out; else that has breakpoints, too, and so has `python`.
  */
-struct family *family__open(pid_t pid);
+struct family *family__open(pid_t pid, pid_t python);
 /*
  * Adds a breakpoint in the file `fd`. `prog_fd` runs at each hit and gets the cookie.
  * UPROBE_NO_COOKIE: none. 0 or negative errno.

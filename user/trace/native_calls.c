@@ -379,6 +379,7 @@ static int open_python(struct native *n)
 	if (n->o->command) {
 		err = target__open_file(&n->target, n->o->command->interpreter);
 		n->target.pid = n->o->pid;
+		n->target.python = n->o->command->python;
 	} else {
 		err = target__open_process(&n->target, n->o->pid);
 	}
@@ -491,6 +492,8 @@ static int prepare(struct native *n)
 	}
 	if (n->o->command)
 		n->watch = mmapwatch__new(0, MMAPWATCH_EACH);
+	/* What has the file by now has said so to nobody. */
+	n->missed = n->o->command && n->o->command->python;
 	if (n->o->command && !n->watch) {
 		err = -errno;
 		log_err("trace: what the command loads cannot be watched: %s (needs CAP_PERFMON)",

@@ -24,6 +24,7 @@
 
 struct target {
 	pid_t pid;		 /* 0: a file */
+	pid_t python;		 /* what executes it, if it is a descendant of `pid`; else 0 */
 	struct readers *readers; /* the helpers that read memory and files of processes */
 	bool borrowed;		 /* the helpers */
 	struct elf_file *ef;

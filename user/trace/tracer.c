@@ -687,13 +687,18 @@ static uint64_t cookie_of(const struct tracer *tr, uint32_t spot)
 	return tr->by_cookie ? spot : UPROBE_NO_COOKIE;
 }
 
+static pid_t python_pid(const struct tracer *tr)
+{
+	return tr->t->python ? tr->t->python : tr->t->pid;
+}
+
 static int attach_point(struct tracer *tr, const struct uprobe_spot *spot)
 {
 	int fd = elf_file__fd(tr->t->ef);
 
-	return tr->family
-		       ? family__add(tr->family, fd, spot, program_fd(tr))
-		       : uprobe_list__add(&tr->breakpoints, tr->t->pid, fd, spot, program_fd(tr));
+	return tr->family ? family__add(tr->family, fd, spot, program_fd(tr))
+			  : uprobe_list__add(&tr->breakpoints, python_pid(tr), fd, spot,
+					     program_fd(tr));
 }
 
 /* The last point comes first: calls follow where they end, so each that begins is seen to end. */
@@ -722,12 +727,12 @@ int tracer__attach(struct tracer *tr)
 	int err;
 
 	tr->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
-	tr->family = family__open(tr->t->pid);
+	tr->family = family__open(tr->t->pid, tr->t->python);
 	if (!tr->family && errno == ENOTSUP)
 		log_info("processes that %d starts are not traced: that needs Linux 6.12",
-			 tr->t->pid);
+			 python_pid(tr));
 	else if (!tr->family)
-		log_warn("processes that %d starts are not traced: tracefs: %s", tr->t->pid,
+		log_warn("processes that %d starts are not traced: tracefs: %s", python_pid(tr),
 			 strerror(errno));
 	err = attach_points(tr);
 	if (!err)
