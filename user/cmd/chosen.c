@@ -182,14 +182,13 @@ int chosen__in_group(struct sample_spec *t)
 	return err;
 }
 
-static void find_stand_ins(struct stand_ins *s, pid_t pid)
+static struct readers *start_readers(void)
 {
 	struct readers *rs = readers__new();
 
 	if (rs)
 		readers__start(rs);
-	stand_ins__find(s, rs, pid);
-	readers__free(rs);
+	return rs;
 }
 
 /* "4712, 4713, 4714 and more" */
@@ -221,11 +220,9 @@ static int add_if_python(void *ctx, uint32_t tgid)
 
 int chosen__add_children(struct sample_spec *t)
 {
-	struct family family = { .rs = readers__new() };
+	struct family family = { .rs = start_readers() };
 	int err = family.rs ? 0 : -ENOMEM;
 
-	if (!err)
-		readers__start(family.rs);
 	if (!err)
 		err = descendants__visit(t->pids, t->pid_cnt, add_if_python, &family);
 	readers__free(family.rs);
@@ -241,12 +238,12 @@ int chosen__add_children(struct sample_spec *t)
 	return 0;
 }
 
-int chosen__stand_in(pid_t *pid, bool *several)
+static int stand_in(struct readers *rs, pid_t *pid, bool *several)
 {
 	char pids[STAND_INS_MAX * 16 + 16];
 	struct stand_ins s;
 
-	find_stand_ins(&s, *pid);
+	stand_ins__find(&s, rs, *pid);
 	if (!s.cnt || s.pids[0] == *pid)
 		return 0;
 	list_pids(&s, pids, sizeof(pids));
@@ -260,4 +257,41 @@ int chosen__stand_in(pid_t *pid, bool *several)
 	else
 		*pid = s.pids[0];
 	return 0;
+}
+
+int chosen__stand_in(pid_t *pid, bool *several)
+{
+	struct readers *rs = start_readers();
+	int err = stand_in(rs, pid, several);
+
+	readers__free(rs);
+	return err;
+}
+
+struct children {
+	uint32_t of; /* it is not asked about again */
+	size_t cnt;
+	struct readers *rs;
+};
+
+/* A descendants_fn. */
+static int count_if_python(void *ctx, uint32_t tgid)
+{
+	struct children *c = ctx;
+
+	c->cnt += tgid != c->of && stand_ins__is_python(c->rs, tgid);
+	return 1;
+}
+
+int chosen__stand_in_of(pid_t *pid, size_t *children)
+{
+	struct children c = { .rs = start_readers() };
+	int err = stand_in(c.rs, pid, NULL);
+
+	c.of = (uint32_t)*pid;
+	if (!err)
+		descendants__visit(pid, 1, count_if_python, &c);
+	readers__free(c.rs);
+	*children = c.cnt;
+	return err;
 }

@@ -35,5 +35,10 @@ int chosen__add_children(struct sample_spec *t);
  * the process. -EINVAL after a message.
  */
 int chosen__stand_in(pid_t *pid, bool *several);
+/*
+ * The same for a command that takes one process, with the number of its descendants that have
+ * Python. Looks at each process once.
+ */
+int chosen__stand_in_of(pid_t *pid, size_t *children);
 
 #endif /* PYPERF_CHOSEN_H */

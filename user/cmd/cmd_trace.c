@@ -830,22 +830,18 @@ static int trace_native(struct trace_cmd *t, char **words)
 }
 
 /* A pre-fork server's first process does nothing: its workers do. */
-static void say_children(const struct trace_cmd *t)
+static void say_children(pid_t pid, size_t cnt)
 {
-	struct sample_spec family = { 0 };
-
-	if (chosen__add(&family, t->o.pid) || chosen__add_children(&family))
-		return;
-	if (family.pid_cnt > 1)
+	if (cnt)
 		log_info("process %d has started %zu other Python process%s before: --children "
 			 "traces %s, too",
-			 t->o.pid, family.pid_cnt - 1, family.pid_cnt == 2 ? "" : "es",
-			 family.pid_cnt == 2 ? "it" : "them");
-	free(family.pids);
+			 pid, cnt, cnt == 1 ? "" : "es", cnt == 1 ? "it" : "them");
 }
 
 static int trace_functions(struct trace_cmd *t, char **words)
 {
+	size_t children;
+
 	if (words[0])
 		return run_command(t, words, true, run_counting);
 	if (are_several(t)) {
@@ -854,9 +850,9 @@ static int trace_functions(struct trace_cmd *t, char **words)
 	}
 	if (!t->o.pid || t->o.root_cnt)
 		return draw(t, &t->o.picture, count_all);
-	if (chosen__stand_in(&t->o.pid, NULL))
+	if (chosen__stand_in_of(&t->o.pid, &children))
 		return 1;
-	say_children(t);
+	say_children(t->o.pid, children);
 	return run_counting(t);
 }
 
