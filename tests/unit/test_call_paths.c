@@ -124,6 +124,30 @@ static void test_too_many(void **state)
 	assert_int_equal(sum(f), 2);
 }
 
+/* Of more functions than a picture has, those that took longest are drawn. */
+static void test_too_many_functions(void **state)
+{
+	struct fixture *f = *state;
+	const struct profile *p = f->profile;
+	uint32_t at;
+
+	while (p->sym_cnt < CALL_PICTURE_FUNCTIONS - 3)
+		assert_true(word_of(f, 10 + p->sym_cnt));
+	call_picture__renumber(f->picture);
+	for (uint32_t i = 0; i < 10; i++) {
+		at = call_paths__call(f->paths, CALL_PATHS_TOP, 1);
+		at = call_paths__call(f->paths, at, 100 + i);
+		call_paths__add(f->paths, at, i == 3 || i == 7 ? 1000 : 1);
+	}
+	draw(f);
+	assert_int_equal(p->sym_cnt, CALL_PICTURE_FUNCTIONS);
+	assert_int_equal(p->stack_cnt, 2);
+	assert_int_equal(sum(f), 2000);
+	assert_int_equal(p->stats.counters[CTR_counted], 2);
+	assert_int_equal(word_of(f, 5), CALL_PICTURE_NO_ROOM);
+	assert_int_not_equal(word_of(f, 107), CALL_PICTURE_NO_ROOM);
+}
+
 /* Of many processes each has its own ways and names; functions are numbered by interpreter. */
 static void test_processes(void **state)
 {
@@ -164,7 +188,7 @@ static void test_processes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { CASE(test_tree), CASE(test_deep), CASE(test_too_many),
-					    CASE(test_processes) };
+					    CASE(test_too_many_functions), CASE(test_processes) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,37 +90,77 @@ void call_paths__add(struct call_paths *p, uint32_t at, uint64_t own_ns)
 	p->all[at].own_ns += own_ns;
 }
 
+struct drawing {
+	const struct call_paths *p;
+	struct call_picture *picture;
+	uint64_t (*word_of)(void *ctx, uint32_t function);
+	void *ctx;
+	uint64_t *frames; /* by way: of its last function; 0: not known yet */
+};
+
 /* 0 or -ENOMEM. */
-static int draw(const struct call_paths *p, uint32_t at, struct call_picture *picture,
-		const uint64_t *frames)
+static int draw(const struct drawing *d, uint32_t at)
 {
-	const struct call_path *path = &p->all[at];
+	const struct call_path *all = d->p->all, *path = &all[at];
 	uint64_t words[CALL_PICTURE_DEPTH];
 	uint32_t cnt = path->depth;
 
-	for (uint32_t i = cnt; i--; at = p->all[at].from)
-		words[i] = frames[at];
+	for (uint32_t i = cnt; i--; at = all[at].from) {
+		if (!d->frames[at])
+			d->frames[at] = d->word_of(d->ctx, all[at].function);
+		if (!d->frames[at])
+			return -ENOMEM;
+		words[i] = d->frames[at];
+	}
 	if (at != CALL_PATHS_TOP)
-		call_picture__set_process(picture, p->all[at].function);
-	return call_picture__add(picture, words, cnt, path->calls, path->own_ns);
+		call_picture__set_process(d->picture, all[at].function);
+	return call_picture__add(d->picture, words, cnt, path->calls, path->own_ns);
+}
+
+/* What is drawn, in the order in which it was called first. */
+static uint32_t find_drawn(const struct call_paths *p, uint32_t *order, uint64_t *frames)
+{
+	uint32_t cnt = 0;
+
+	*frames = 0;
+	for (uint32_t i = 1; i < p->cnt; i++) {
+		if (!p->all[i].depth || !p->all[i].own_ns)
+			continue;
+		order[cnt++] = i;
+		*frames += p->all[i].depth;
+	}
+	return cnt;
+}
+
+static int by_time(const void *a, const void *b, void *ctx)
+{
+	const struct call_path *all = ctx;
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+
+	if (all[i].own_ns != all[k].own_ns)
+		return all[i].own_ns < all[k].own_ns ? 1 : -1;
+	return (i > k) - (i < k);
 }
 
 int call_paths__draw(const struct call_paths *p, struct call_picture *picture,
 		     uint64_t (*word_of)(void *ctx, uint32_t function), void *ctx)
 {
-	uint64_t *frames = calloc(p->cnt, sizeof(*frames));
-	int err = frames ? 0 : -ENOMEM;
+	struct drawing d = { .p = p, .picture = picture, .word_of = word_of, .ctx = ctx };
+	uint32_t *order = calloc(p->cnt, sizeof(*order)), cnt = 0;
+	uint64_t frames = 0;
+	int err;
 
-	/* What calls stands before what is called. */
-	for (uint32_t i = 1; i < p->cnt && !err; i++) {
-		if (!p->all[i].depth)
-			continue;
-		frames[i] = word_of(ctx, p->all[i].function);
-		err = frames[i] ? 0 : -ENOMEM;
-		if (!err && p->all[i].own_ns)
-			err = draw(p, i, picture, frames);
-	}
-	free(frames);
+	d.frames = calloc(p->cnt, sizeof(*d.frames));
+	err = order && d.frames ? 0 : -ENOMEM;
+	if (!err)
+		cnt = find_drawn(p, order, &frames);
+	/* Where not all has room, it is for what took longest. */
+	if (cnt && !call_picture__has_room(picture, p->cnt, frames))
+		qsort_r(order, cnt, sizeof(*order), by_time, p->all);
+	for (uint32_t i = 0; i < cnt && !err; i++)
+		err = draw(&d, order[i]);
+	free(d.frames);
+	free(order);
 	call_picture__leave_out(picture, p->left_out);
 	return err;
 }

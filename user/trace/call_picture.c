@@ -15,7 +15,6 @@
 #include "process/called.h"
 
 #define FRAMES_MAX    (1U << 24) /* of all ways of calls */
-#define FUNCTIONS_MAX (1U << 20)
 #define PROCESSES_MAX (1U << 16)
 
 struct call_picture {
@@ -27,6 +26,7 @@ struct call_picture {
 	int module;
 	uint64_t calls;
 	uint64_t left_out; /* calls that found no room */
+	bool is_full;	   /* there are too many functions */
 };
 
 static uint64_t unix_ns(void)
@@ -145,8 +145,13 @@ void call_picture__free(struct call_picture *c)
 /* 0: no memory. */
 static uint64_t add_frame(struct call_picture *c, const struct sym *s, enum frame_tag tag)
 {
-	int i = c->p->sym_cnt < FUNCTIONS_MAX ? profile__add_sym(c->p, s) : -ENOMEM;
+	int i;
 
+	if (c->p->sym_cnt >= CALL_PICTURE_FUNCTIONS) {
+		c->is_full = true;
+		return CALL_PICTURE_NO_ROOM;
+	}
+	i = profile__add_sym(c->p, s);
 	return i < 0 ? 0 : FRAME_WORD(tag, (uint64_t)i);
 }
 
@@ -155,6 +160,8 @@ uint64_t call_picture__native(struct call_picture *c, uint32_t number)
 	const struct native_function *f = &c->functions->all[number];
 	struct sym s = { .kind = SYM_NATIVE, .module = c->module, .addr = f->start, .inlined = -1 };
 
+	if (!c->native[number] && c->is_full)
+		return CALL_PICTURE_NO_ROOM;
 	if (!c->native[number]) {
 		s.func = profile__intern_z(c->p, f->name);
 		c->native[number] = add_frame(c, &s, FRAME_NATIVE);
@@ -176,10 +183,13 @@ uint64_t call_picture__python(struct call_picture *c, const struct py_function *
 
 	if (known)
 		return (uintptr_t)known;
+	if (c->is_full) /* not even the name is kept */
+		return CALL_PICTURE_NO_ROOM;
 	s.func = profile__intern(c->p, f->name, f->name_len);
 	s.file = profile__intern(c->p, f->file, f->file_len);
 	word = add_frame(c, &s, FRAME_PYTHON);
-	if (word && idmap__set(&c->python, key, (void *)(uintptr_t)word))
+	if (word && word != CALL_PICTURE_NO_ROOM &&
+	    idmap__set(&c->python, key, (void *)(uintptr_t)word))
 		return 0;
 	return word;
 }
@@ -189,11 +199,29 @@ void call_picture__leave_out(struct call_picture *c, uint64_t calls)
 	c->left_out += calls;
 }
 
+bool call_picture__has_room(const struct call_picture *c, uint64_t functions, uint64_t frames)
+{
+	return c->p->sym_cnt + functions <= CALL_PICTURE_FUNCTIONS &&
+	       c->p->frame_cnt + frames <= FRAMES_MAX;
+}
+
+static bool is_whole(const uint64_t *words, size_t cnt)
+{
+	for (size_t i = 0; i < cnt; i++)
+		if (words[i] == CALL_PICTURE_NO_ROOM)
+			return false;
+	return true;
+}
+
 int call_picture__add(struct call_picture *c, const uint64_t *words, size_t cnt, uint64_t calls,
 		      uint64_t amount)
 {
 	int i;
 
+	if (c->is_full && !is_whole(words, cnt)) {
+		c->left_out += calls;
+		return 0;
+	}
 	if (c->p->frame_cnt + cnt > FRAMES_MAX) {
 		i = profile__find_stack(c->p, 0, c->proc, 0, words, cnt);
 		if (i < 0) {
@@ -220,8 +248,8 @@ int call_picture__finish(struct call_picture *c, uint64_t duration_ns)
 	for (size_t i = 0; i < p->frame_cnt; i++)
 		p->frame_syms[i] = (uint32_t)(p->frames[i] & FRAME_PAYLOAD);
 	if (c->left_out)
-		log_warn("%llu calls are not in the picture: there are too many ways of calls, or "
-			 "processes",
+		log_warn("%llu calls are not in the picture: there are too many functions, ways of "
+			 "calls, or processes",
 			 (unsigned long long)c->left_out);
 	return 0;
 }

@@ -30,7 +30,9 @@
 #include "symbolize/symbolize.h"
 #include "trace/native_functions.h"
 
-#define CALL_PICTURE_DEPTH 512 /* what is called deeper belongs to the function there */
+#define CALL_PICTURE_DEPTH     512 /* what is called deeper belongs to the function there */
+#define CALL_PICTURE_FUNCTIONS (1U << 20)
+#define CALL_PICTURE_NO_ROOM   UINT64_MAX /* the frame of a further function */
 
 struct call_picture_opts {
 	pid_t pid;	  /* whose names call_picture__name() reads; 0: it is of many processes */
@@ -58,12 +60,14 @@ int call_picture__add_process(struct call_picture *c, pid_t pid, const char *tit
 void call_picture__set_process(struct call_picture *c, uint32_t proc);
 /* From now on functions of Python are numbered anew: they are those of another interpreter. */
 void call_picture__renumber(struct call_picture *c);
-/* The frames of functions; 0: no memory. */
+/* The frames of functions; 0: no memory. A call that has one without room is left out. */
 uint64_t call_picture__native(struct call_picture *c, uint32_t number);
 uint64_t call_picture__python(struct call_picture *c, const struct py_function *f);
 /* So many calls that ended there, outermost first. 0 or -ENOMEM. */
 int call_picture__add(struct call_picture *c, const uint64_t *words, size_t cnt, uint64_t calls,
 		      uint64_t amount);
+/* Is there room for so many more? */
+bool call_picture__has_room(const struct call_picture *c, uint64_t functions, uint64_t frames);
 /* So many have found no room elsewhere. */
 void call_picture__leave_out(struct call_picture *c, uint64_t calls);
 /* 0 or -ENOMEM. After a message if there were too many ways of calls. */
