@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/percpu.h"
 #include "base/str.h"
+#include "base/tenant.h"
 #include "follow/held.h"
 #include "follow/readcode.h"
 #include "trace.skel.h"
@@ -60,6 +61,7 @@ struct tracer {
 	pid_t *processes; /* that were seen, by number; 0: it is free */
 	size_t process_cnt, process_cap, last_process, free_cnt;
 	struct idmap numbers; /* by process: one more than its number */
+	struct idmap slots;   /* ... and than the slot of struct shares that its names are of */
 	/* Of processes not followed any more: what the kernel still has, and had counted. */
 	struct retired codes, frames;
 	struct traced_list past;
@@ -107,6 +109,7 @@ static void free_process(struct tracer *tr, pid_t pid)
 	size_t i = (size_t)(uintptr_t)idmap__get(&tr->numbers, (uint64_t)pid);
 
 	idmap__remove(&tr->numbers, (uint64_t)pid);
+	idmap__remove(&tr->slots, (uint64_t)pid);
 	if (!i)
 		return;
 	tr->processes[i - 1] = 0;
@@ -237,6 +240,18 @@ static void refuse_unwanted(struct tracer *tr, const struct trace_code *c)
 	bpf_map_update_elem(fd, &c->key, &count, BPF_EXIST);
 }
 
+/* Whose names these are: users share the room for names. Without memory it is asked anew. */
+static uint32_t slot_of(struct tracer *tr, uint32_t tgid)
+{
+	uint32_t slot = (uint32_t)(uintptr_t)idmap__get(&tr->slots, tgid);
+
+	if (slot)
+		return slot - 1;
+	slot = tenant__slot(tgid);
+	idmap__set(&tr->slots, tgid, (void *)(uintptr_t)(slot + 1));
+	return slot;
+}
+
 /* The line table as BPF has sent it. False: it has not. */
 static bool take_lines(struct tracer *tr, const struct trace_code_lines *c)
 {
@@ -273,7 +288,8 @@ static int on_code(void *ctx, void *data, size_t size)
 	take_name(tr, c, &c->file, BLOB_FILENAME, known, &ev.blob[BLOB_FILENAME]);
 	ev.blob[BLOB_LINETABLE] =
 		(struct blob_info){ .uaddr = c->linetable, .flags = BLOB_MISSING };
-	err = known ? 0 : sym_python__on_code(tr->names, &ev, sizeof(ev), layout, 0);
+	err = known ? 0
+		    : sym_python__on_code(tr->names, &ev, sizeof(ev), layout, slot_of(tr, c->tgid));
 	if (!err && size >= sizeof(struct trace_code_lines) && !take_lines(tr, data))
 		wanted |= 1 << BLOB_LINETABLE;
 	if (!err)
@@ -670,6 +686,7 @@ void tracer__close(struct tracer *tr)
 	retired__free(&tr->frames);
 	traced_list__free(&tr->past);
 	idmap__free(&tr->numbers);
+	idmap__free(&tr->slots);
 	free(tr->processes);
 	free(tr);
 }
