@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 		log_err("%s", why);
 		return 2;
 	}
-	http = http__start(&config, &backend);
+	http = http__start(&config, -1, &backend);
 	if (!http)
 		return 1;
 	printf("ready\n");

@@ -9,14 +9,18 @@ import os
 import pty
 import re
 import select
+import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.parse
 import urllib.request
 
 import pytest
 
+import fault_server
+import harness
 import pprof_read
 from agent_runs import UnixConnection, agents, free_port, get, service  # noqa: F401: fixtures
 from harness import PATIENCE, PROGRAMS, PYPERF, Process, clean_environment, find_go, import_pure, poll
@@ -262,3 +266,55 @@ def test_an_endpoint_that_cannot_be_had_is_tried_again(agents, tmp_path):
     assert get(agent, "/healthz")
     assert "a-token" not in "".join(agent.messages())
     agent.stop()
+
+
+# As systemd does it: the socket is of another network than the program.
+GIVE = """
+import os, socket, sys
+listening = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+os.dup2(listening.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1", LISTEN_FDNAMES="test.socket")
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def test_a_socket_of_the_service_manager(agents):
+    """An agent without a network has a page on a port of the host, and says why it pushes nothing."""
+    if not harness.find_tool("unshare"):
+        pytest.skip("unshare is not installed")
+    port, other = free_port(), free_port()
+
+    def health():
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status
+
+    def reload(to):
+        """Its messages to systemd do not get out of its network, as those sockets have no file."""
+        before = len(messages(": reloaded"))
+        agent.configure("[http]\nlisten = 127.0.0.1:%d\n" % to)
+        os.kill(agent.pid, signal.SIGHUP)
+        poll(lambda: len(messages(": reloaded")) > before, "the configuration is not reloaded")
+
+    def messages(words):
+        return [m for m in agent.messages() if words in m]
+
+    with fault_server.Server() as server, service("psi"):
+        push = "[push.here]\nkind = put\nurl = %s/{id}\n" % server.url
+        agent = agents("[http]\nlisten = 127.0.0.1:%d\n%s" % (port, push),
+                       prefix=[sys.executable, "-c", GIVE, str(port), "unshare", "-n"], ready=False)
+        poll(lambda: messages("sampling at"), "the agent does not start")
+        assert health() == 200
+        agent.wait_windows("psi", 2)
+        told, = [m for m in agent.messages() if "push" in m and "page" not in m]
+        assert told.startswith("push: the agent has no network: ") and "push.conf" in told
+        assert not server.taken and not messages("not used")
+        # `listen` wins; the port is as before when it says so again.
+        reload(other)
+        assert ("[http] listen = 127.0.0.1:%d: the socket at 127.0.0.1:%d (test.socket) of the service manager is not "
+                "used; for a page there, listen = 127.0.0.1:%d" % (other, port, port)) in agent.messages("warning")
+        assert messages("listen = 127.0.0.1:%d: nobody reaches" % other)
+        reload(port)
+        assert health() == 200
+        agent.stop()

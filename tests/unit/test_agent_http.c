@@ -364,7 +364,7 @@ static void nobody_else_may_connect_at_any_time(void **state)
 		http_config__init(&c);
 		assert_int_equal(set(&c, "listen", address), 0);
 		assert_int_equal(set(&c, "socket-mode", mode), 0);
-		h = http__start(&c, &backend);
+		h = http__start(&c, -1, &backend);
 		assert_non_null(h);
 		assert_int_equal(umask(before), mask);
 		assert_int_equal(first_mode & 0777, strtoul(mode, NULL, 8));

@@ -18,6 +18,7 @@
 #include "agent/config.h"
 #include "agent/confine.h"
 #include "agent/deliver.h"
+#include "agent/given.h"
 #include "agent/guard.h"
 #include "agent/http/http.h"
 #include "agent/http/http_link.h"
@@ -857,6 +858,7 @@ static void close_all(struct agent *a, bool ran)
 	struct deliver_stats d = { 0 };
 
 	agent__stop_http(a);
+	given__close(&a->given);
 	at(a, "writing the last windows");
 	deliver__finish(a->deliver);
 	at(a, "sending what the spools hold");
@@ -899,6 +901,7 @@ int agent__run(const struct agent_opts *o)
 		err = -errno;
 	if (!err) {
 		start_log(a);
+		given__take(&a->given);
 		look_at_files(a, a->config);
 		err = open_signals(a);
 	}

@@ -14,6 +14,7 @@
 #include "agent/budget.h"
 #include "agent/config.h"
 #include "agent/deliver.h"
+#include "agent/given.h"
 #include "agent/http/http.h"
 #include "agent/label_cache.h"
 #include "agent/loopstats.h"
@@ -43,6 +44,7 @@ struct agent {
 	struct openwaits *waits; /* that go on; NULL: they do not count */
 	struct http_backend backend;
 	const char *values[SAMPLED_MAX + 1]; /* names of the sampled value types */
+	struct given given;		     /* sockets of the service manager */
 	struct http *http;		     /* NULL: none */
 	struct config *http_config; /* with which it was, or should have been, started; held */
 	uint64_t http_ns;	    /* when that was tried */

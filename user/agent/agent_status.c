@@ -169,7 +169,8 @@ int agent__start_http(struct agent *a)
 	};
 	a->http_ns = now_ns();
 	errno = 0;
-	a->http = http__start(&a->config->http, &a->backend);
+	a->http = http__start(&a->config->http, given__find(&a->given, &a->config->http),
+			      &a->backend);
 	if (!a->http)
 		return -errno; /* 0: it is off */
 	http_link__say(&a->config->http);

@@ -32,6 +32,7 @@
 #include "agent/http/http_token.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/network.h"
 
 #define BACKLOG	     128
 #define FILE_LIMIT   (64 << 10) /* bytes of a certificate or a key */
@@ -695,11 +696,27 @@ static int bind_tcp(struct http *h)
 	return 0;
 }
 
+/* Listening where nobody can connect from is possible (PrivateNetwork), or not even that. */
+static void say_out_of_reach(const struct http *h, enum log_level level, const char *why)
+{
+	log_msg(level,
+		"[http] listen = %s: nobody reaches the agent there: %s; with ListenStream=%s in "
+		"pyperf-bpf-agent.socket systemd listens for it; or: %s",
+		h->config.text, why, h->config.text, NETWORK_REMEDY);
+}
+
 /* 0 or negative errno after a message; what is open is closed with the rest. */
-static int open_socket(struct http *h)
+static int open_socket(struct http *h, int given_fd)
 {
 	int family = h->config.address.ss_family, err;
+	const char *missing = NULL;
 
+	if (given_fd >= 0) {
+		h->listen_fd = fcntl(given_fd, F_DUPFD_CLOEXEC, 0);
+		return h->listen_fd < 0 ? -errno : 0;
+	}
+	if (family != AF_UNIX)
+		missing = network__missing(NULL);
 	h->listen_fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (h->listen_fd < 0)
 		err = -errno;
@@ -707,7 +724,9 @@ static int open_socket(struct http *h)
 		err = family == AF_UNIX ? bind_unix(h) : bind_tcp(h);
 	if (!err && listen(h->listen_fd, BACKLOG))
 		err = -errno;
-	if (err)
+	if (missing)
+		say_out_of_reach(h, err ? LOG_LEVEL_ERR : LOG_LEVEL_WARN, missing);
+	else if (err)
 		log_err("cannot listen on %s: %s", h->config.text, strerror(-err));
 	return err;
 }
@@ -802,7 +821,8 @@ static int start_serving(struct http *h)
 	return err;
 }
 
-struct http *http__start(const struct http_config *c, const struct http_backend *backend)
+struct http *http__start(const struct http_config *c, int given_fd,
+			 const struct http_backend *backend)
 {
 	struct http *h;
 	int err;
@@ -819,7 +839,7 @@ struct http *http__start(const struct http_config *c, const struct http_backend 
 	if (!err)
 		err = read_secrets(h);
 	if (!err)
-		err = open_socket(h);
+		err = open_socket(h, given_fd);
 	if (!err)
 		err = start_serving(h);
 	if (!err)

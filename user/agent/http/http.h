@@ -21,7 +21,7 @@
  *	http_config__init(&c);
  *	err = http_config__set(&c, "listen", "127.0.0.1:4041", &why);
  *	err = err ?: http_config__check(&c, &why);
- *	h = http__start(&c, &backend);
+ *	h = http__start(&c, -1, &backend);
  *	...
  *	http__stop(h);
  */
@@ -102,9 +102,11 @@ struct http;
 
 /*
  * Listens and serves until http__stop(). NULL and errno after a message; NULL and errno 0 when it
- * is off. `c` is copied; `backend` has to stay.
+ * is off. `c` is copied; `backend` has to stay. `given_fd` is a socket that already listens at the
+ * address of `c`, and goes on after http__stop(); borrowed until this returns. -1: there is none.
  */
-struct http *http__start(const struct http_config *c, const struct http_backend *backend);
+struct http *http__start(const struct http_config *c, int given_fd,
+			 const struct http_backend *backend);
 /* Stops the endpoint. Waits for running requests: make backend->profile() return early before. */
 void http__stop(struct http *h);
 

@@ -17,6 +17,7 @@
 #include "agent/push/push_retry.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/network.h"
 #include "base/rate_limit.h"
 #include "base/str.h"
 
@@ -64,6 +65,7 @@ struct destination {
 	CURLM *multi;
 	pthread_t thread;
 	uint64_t reopen_ms; /* if it is not running */
+	bool no_network;    /* which was said when it was opened */
 
 	/* For the thread only. */
 	struct slot slots[SLOTS];
@@ -114,7 +116,7 @@ static void say_failing(struct destination *d, const char *why, uint64_t delay_m
 	struct spool_stats s;
 	uint64_t held;
 
-	if (!rate_limit__allows(&d->said_failing, FAILING_SAY_NS, &held))
+	if (d->no_network || !rate_limit__allows(&d->said_failing, FAILING_SAY_NS, &held))
 		return;
 	spool__stats(d->spool, &s);
 	log_warn("push %s: %s (next try in %.1f s; waiting windows: %" PRIu64 ")", d->c->name, why,
@@ -127,8 +129,9 @@ static void say_refused(struct destination *d, const struct spool_item *item, co
 {
 	uint64_t held;
 
-	if (item->service->said || !rate_limit__allows_at(&d->said_services, SERVICES_SAID,
-							  HOUR_MS * NS_PER_MS, now_ns(), &held))
+	if (d->no_network || item->service->said ||
+	    !rate_limit__allows_at(&d->said_services, SERVICES_SAID, HOUR_MS * NS_PER_MS, now_ns(),
+				   &held))
 		return;
 	item->service->said = true;
 	log_warn("push %s: service %s: %s (next try in %.1f s; its waiting windows: %" PRIu64
@@ -752,9 +755,21 @@ static void init_destination(struct destination *d, const struct push_config *c,
 		log_warn("push %s: the url is http: credentials can be read on the way", c->name);
 }
 
+/* Says it once for all destinations, whose failures would say less. */
+static bool lacks_network(size_t cnt)
+{
+	const char *why = cnt ? network__missing(NULL) : NULL;
+
+	if (why)
+		log_warn("push: the agent has no network: %s; windows wait in the spools; %s", why,
+			 NETWORK_REMEDY);
+	return why;
+}
+
 struct push *push__open(const struct push_config *c, size_t n, const char *spool_dir)
 {
 	struct push *p = calloc(1, sizeof(*p));
+	bool no_network;
 
 	if (p) {
 		p->list = calloc(n + 1, sizeof(*p->list));
@@ -766,7 +781,9 @@ struct push *push__open(const struct push_config *c, size_t n, const char *spool
 		errno = ENOMEM;
 		return NULL;
 	}
+	no_network = lacks_network(n);
 	for (; p->cnt < n; p->cnt++) {
+		p->list[p->cnt].no_network = no_network;
 		init_destination(&p->list[p->cnt], &c[p->cnt], p->spool_dir);
 		start_destination(&p->list[p->cnt]);
 	}
