@@ -325,7 +325,9 @@ FILES := $(foreach n,1 8,$(foreach page,$(wildcard docs/*.$n),$(page):$(MANDIR)/
 	completions/_pyperf-bpf:$(PREFIX)/share/zsh/site-functions/_pyperf-bpf \
 	completions/pyperf-bpf.fish:$(PREFIX)/share/fish/vendor_completions.d/pyperf-bpf.fish \
 	$(OUT)/pyperf-bpf-agent.service:$(UNITDIR)/pyperf-bpf-agent.service \
+	packaging/systemd/pyperf-bpf-agent.socket:$(UNITDIR)/pyperf-bpf-agent.socket \
 	$(OUT)/names:$(DATADIR)/names \
+	packaging/systemd/push.conf:$(DOCDIR)/examples/push.conf \
 	docs/agent.conf:$(DOCDIR)/examples/agent.conf
 OWN_DIRS := $(DOCDIR)/examples $(DOCDIR) $(LIBEXECDIR) $(DATADIR)
 

@@ -46,7 +46,9 @@ def test_files(installed):
         "share/zsh/site-functions/_pyperf-bpf": 0o644,
         "share/fish/vendor_completions.d/pyperf-bpf.fish": 0o644,
         "lib/systemd/system/pyperf-bpf-agent.service": 0o644,
+        "lib/systemd/system/pyperf-bpf-agent.socket": 0o644,
         "share/doc/pyperf-bpf/examples/agent.conf": 0o644,
+        "share/doc/pyperf-bpf/examples/push.conf": 0o644,
         "share/pyperf-bpf/names": 0o644,
         **{"share/man/man%s/%s" % (p.suffix[1], p.name): 0o644 for p in PAGES},
     }

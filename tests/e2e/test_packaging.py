@@ -15,6 +15,8 @@ from harness import REPO
 pytestmark = pytest.mark.host
 
 UNIT = REPO / "packaging/systemd/pyperf-bpf-agent.service"
+SOCKET = UNIT.with_suffix(".socket")
+PUSH = UNIT.with_name("push.conf")
 DOCKERFILE = REPO / "packaging/container/Dockerfile"
 MANIFEST = REPO / "packaging/kubernetes/daemonset.yaml"
 
@@ -82,23 +84,34 @@ def test_unit(tmp_path):
     if not harness.find_tool("systemd-analyze"):
         pytest.skip("systemd is not installed")
     unit = tmp_path / UNIT.name
-    unit.write_text(UNIT.read_text().replace("/usr/bin/pyperf-bpf", harness.PYPERF))
-    done = run("systemd-analyze", "verify", "--man=no", unit)
-    assert done.returncode == 0 and UNIT.name not in done.stderr, done.stderr
-    done = run("systemd-analyze", "security", "--offline=yes", unit)
+    text = UNIT.read_text().replace("/usr/bin/pyperf-bpf", harness.PYPERF)
+    (tmp_path / SOCKET.name).write_text(SOCKET.read_text())
+
+    def rated(added):
+        unit.write_text(text + "[Service]\n" + added)
+        done = run("systemd-analyze", "verify", "--man=no", unit, tmp_path / SOCKET.name)
+        assert done.returncode == 0 and "pyperf-bpf-agent" not in done.stderr, done.stderr
+        return run("systemd-analyze", "security", "--offline=yes", unit)
+
+    done = rated("")
     if "unrecognized option" in done.stderr:
         pytest.skip("this systemd-analyze cannot look at files")
-    # What is left is what a profiler is for: capabilities, other processes, names of the kernel, the network.
-    assert exposure(done) <= 2.8, done.stdout
-    # The additions that its comments show, as by `systemctl edit`. The first one is about CAP_SYS_ADMIN.
-    admin, local, alone = (re.sub("(?m)^#\t", "", text) for text in re.findall(r"(?m)^#\t\[Service\]\n((?:#\t.*\n)+)",
-                                                                              UNIT.read_text()))
-    for added, most in (alone, 2.0), (admin + local, 2.4), (admin + alone, 1.7):
-        unit.write_text(UNIT.read_text().replace("/usr/bin/pyperf-bpf", harness.PYPERF) + "[Service]\n" + added)
-        done = run("systemd-analyze", "verify", "--man=no", unit)
-        assert done.returncode == 0 and UNIT.name not in done.stderr, done.stderr
-        done = run("systemd-analyze", "security", "--offline=yes", unit)
+    # What is left is what a profiler is for: capabilities, other processes, names of the kernel.
+    assert exposure(done) <= 2.0, done.stdout
+    # The addition that its comments show, as by `systemctl edit`, about CAP_SYS_ADMIN; and the one that [push] needs.
+    admin, = (re.sub("(?m)^#\t", "", more) for more in re.findall(r"(?m)^#\t\[Service\]\n((?:#\t.*\n)+)", text))
+    for added, most in (admin, 1.7), (PUSH.read_text(), 2.8):
+        done = rated(added)
         assert exposure(done) <= most, (added, done.stdout)
+
+
+def test_socket_and_the_configuration_agree():
+    """What systemd listens at is what the agent takes: its default."""
+    config = (REPO / "user/agent/http/http_config.c").read_text()
+    default = re.search('#define DEFAULT_LISTEN "(.*)"', config)[1]
+    assert re.findall("^ListenStream=(.*)$", SOCKET.read_text(), re.M) == [default]
+    assert "\n#listen = %s\n" % default in (REPO / "docs/agent.conf").read_text()
+    assert SOCKET.name in unit_values("Wants") and SOCKET.name in unit_values("After")
 
 
 def expand(sets, name):
@@ -183,6 +196,36 @@ def test_package_has_debians_flags(package):
             assert not level or level <= [w for w in words if w.startswith("-D_FORTIFY_SOURCE=")][-1]
 
 
+def check_upgrades(directory):
+    """The network for who used it before: once, and not against a word of his own."""
+    config = directory / "etc/pyperf-bpf/agent.conf"
+    allowed = directory / "etc/systemd/system/pyperf-bpf-agent.service.d/push.conf"
+    usual = config.read_text()
+
+    def upgrade():
+        done = run("sh", REPO / "packaging/debian/postinst", "configure", "0.0.1",
+                   env={**os.environ, "DPKG_ROOT": str(directory)})
+        assert done.returncode == 0 and not done.stderr and ("allowed the network" in done.stdout) == bool(done.stdout), done
+
+    for text, want in ((usual, False), ("[http]\nlisten = unix:/run/x\n", False), ("[http]\nlisten=127.0.0.1:4041\n", False),
+                       ("[http]\nlisten = off\n", False), (" [push.a]\n", True), ("[http]\nlisten = 127.0.0.1:80\n", True)):
+        config.write_text(text)
+        upgrade()
+        assert allowed.exists() == want, text
+        if want:
+            assert allowed.read_text() == PUSH.read_text()
+            allowed.unlink()
+    own = allowed.with_name("override.conf")
+    own.write_text("[Service]\nPrivateNetwork=yes\n")
+    upgrade()
+    assert not allowed.exists()
+    own.write_text("[Service]\nNice=1\n")
+    upgrade()
+    assert allowed.exists()  # for `apt purge`
+    own.unlink()
+    config.write_text(usual)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root")
 def test_install_and_purge(package, directory):
     """Into a root of its own: it runs, the configuration is in order, and nothing is left of it."""
@@ -210,6 +253,8 @@ def test_install_and_purge(package, directory):
         mode = stat.S_IMODE((directory / file).stat().st_mode)
         assert mode in (0o644, 0o755) and (directory / file).stat().st_uid == 0, file
     assert "/usr/bin/pyperf-bpf" in (directory / "lib/systemd/system" / UNIT.name).read_text()
+    assert (directory / "lib/systemd/system" / SOCKET.name).read_text() == SOCKET.read_text()
+    check_upgrades(directory)
     config.write_text("# changed by hand\n")
     state = directory / "var/lib/pyperf-bpf"
     state.mkdir()
@@ -217,7 +262,8 @@ def test_install_and_purge(package, directory):
     dpkg("-i", package)
     assert config.read_text() == "# changed by hand\n"
     dpkg("-r", "pyperf-bpf")
-    assert files() == {"etc/pyperf-bpf/agent.conf", "var/lib/pyperf-bpf/store.db"}
+    assert files() == {"etc/pyperf-bpf/agent.conf", "var/lib/pyperf-bpf/store.db",
+                       "etc/systemd/system/pyperf-bpf-agent.service.d/push.conf"}
     dpkg("-P", "pyperf-bpf")
     assert files() == set() and not state.exists() and not config.parent.exists()
 

@@ -6,19 +6,26 @@ The cases are a story: each begins where the one before has ended. One that fail
 nothing to stand on.
 """
 import contextlib
+import http.server
 import json
 import os
 import re
 import signal
 import sqlite3
 import subprocess
+import threading
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
 from cases import run_cases, say
 
 UNIT = "pyperf-bpf-agent.service"
+SOCKET_UNIT = "pyperf-bpf-agent.socket"
+UNITS = Path("/lib/systemd/system")
+DROP_IN = Path("/etc/systemd/system/%s.d/push.conf" % UNIT)
+EXAMPLE = Path("/usr/share/doc/pyperf-bpf/examples/push.conf")
 CONFIG = Path("/etc/pyperf-bpf/agent.conf")
 STORE = Path("/var/lib/pyperf-bpf/store.db")
 SOCKET = Path("/run/pyperf-bpf/agent.sock")
@@ -124,6 +131,68 @@ def wait_restarted(before, pid):
     poll(is_there, "the agent is not started again")
 
 
+# ---- its page, and where it sends to -----------------------------------------------------------
+
+def healthy():
+    """Its port answers, now or when there is an agent again."""
+    return urllib.request.urlopen("http://127.0.0.1:4041/healthz", timeout=PATIENCE).status == 200
+
+
+def own_network():
+    return os.stat("/proc/%d/ns/net" % main_pid()).st_ino != os.stat("/proc/self/ns/net").st_ino
+
+
+@contextlib.contextmanager
+def clients():
+    """One after the other, all the time: none is refused."""
+    end, refused, answered = threading.Event(), [], []
+
+    def ask():
+        while not end.is_set():
+            try:
+                answered.append(healthy())
+            except urllib.error.URLError as error:
+                refused.append(error.reason)
+            except OSError:  # taken by the agent that ends
+                pass
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+    assert answered and not [r for r in refused if isinstance(r, ConnectionRefusedError)], refused
+
+
+@contextlib.contextmanager
+def backend():
+    """Takes windows; yields the list of them."""
+    taken = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_PUT(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            taken.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 4100), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield taken
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+PUSH = "[push.here]\nkind = put\nurl = http://127.0.0.1:4100/{id}\n"
+
+
 # ---- the store -----------------------------------------------------------------------------------
 
 def windows():
@@ -171,12 +240,12 @@ def install():
 
 
 def verify():
-    """systemd understands all of the unit; the exposure is what docs/installing.md says."""
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", UNIT], capture_output=True, text=True)
+    """systemd understands all of the units; the exposure is what docs/installing.md says."""
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", UNIT, SOCKET_UNIT], capture_output=True, text=True)
     assert done.returncode == 0 and not done.stdout + done.stderr, done
     exposure = re.search(r"Overall exposure level for .*: ([\d.]+)", run("systemd-analyze", "security", UNIT))
     say("figure", "exposure", exposure[1])
-    assert float(exposure[1]) <= 2.8
+    assert float(exposure[1]) <= 2.0
 
 
 def starts():
@@ -230,6 +299,9 @@ def hardened():
         assert os.stat(path).st_mode & 0o777 == mode, (path, oct(os.stat(path).st_mode))
     for path in "/proc/sys", "/sys":
         assert "ro" in mounts[path], mounts[path]
+    assert own_network()
+    interfaces = Path("/proc/%d/net/dev" % pid).read_text().splitlines()[2:]
+    assert [line.split(":")[0].strip() for line in interfaces] == ["lo"], interfaces
 
 
 def samples():
@@ -251,8 +323,7 @@ def samples():
     # What a start says, and nothing that went wrong since.
     usual = ("sampling at", "the page: http://127.0.0.1:4041/", "store.db: 0 windows")
     assert all(any(words in m for words in usual) for m in messages()), messages()
-    health = urllib.request.urlopen("http://127.0.0.1:4041/healthz", timeout=PATIENCE)
-    assert health.status == 200
+    assert healthy()  # although neither addresses nor a network are allowed: systemd listens
     current = int((Path("/sys/fs/cgroup/system.slice") / UNIT / "memory.current").read_text())
     say("figure", "memory", "%.1f MiB" % (current / (1 << 20)))
 
@@ -265,6 +336,7 @@ def reloads():
     poll(lambda: said(": reloaded", since), "the configuration is not reloaded")
     assert main_pid() == pid and show("ActiveState", "StatusText") == ["active", "sampling"]
     poll(SOCKET.exists, "no socket")
+    assert len(said("the socket at 127.0.0.1:4041 (%s) of the service manager is not used" % SOCKET_UNIT, since)) == 1
     assert SOCKET.stat().st_mode & 0o777 == 0o660
     poll(lambda: windows()[-1][3] == 49, "no window has the new frequency")
     configure(frequency="many")
@@ -275,22 +347,70 @@ def reloads():
     run("systemctl", "reload", UNIT)
     poll(lambda: len(said(": reloaded", since)) == 2, "the configuration is not reloaded")
     poll(lambda: not SOCKET.exists(), "the socket is still there")
+    assert healthy()
+
+
+def pushes():
+    """Not without the network, which one message says; with the drop-in. No client of the page is refused meanwhile."""
+    since = len(messages())
+    with backend() as taken:
+        configure(PUSH)
+        run("systemctl", "reload", UNIT)
+        poll(lambda: said(": reloaded", since), "the configuration is not reloaded")
+        wait_windows(1, since=time.time())
+        told = [m for m in messages(since) if "push" in m]
+        assert len(told) == 1 and "push: the agent has no network: " in told[0], told
+        assert "RestrictAddressFamilies=" in told[0] and "push.conf" in told[0] and not taken
+        DROP_IN.parent.mkdir(parents=True)
+        DROP_IN.write_text(EXAMPLE.read_text())
+        run("systemctl", "daemon-reload")
+        since = len(messages())
+        with clients():
+            run("systemctl", "restart", UNIT)
+            poll(lambda: len(taken) > 1, "nothing arrives")  # what waited, and what came since
+    assert not own_network() and not [m for m in messages(since) if "no network" in m]
+    DROP_IN.unlink()
+    DROP_IN.parent.rmdir()
+
+
+def make_older():
+    """As it was before the agent got its socket from systemd."""
+    text = (UNITS / UNIT).read_text()
+    for line in "Wants=pyperf-bpf-agent.socket\nAfter=pyperf-bpf-agent.socket\n", "PrivateNetwork=yes\nIPAddressDeny=any\n":
+        assert line in text
+        text = text.replace(line, "")
+    (UNITS / UNIT).write_text(text.replace("Families=AF_UNIX\n", "Families=AF_UNIX AF_INET AF_INET6\n"))
+    (UNITS / SOCKET_UNIT).unlink()
 
 
 def upgraded():
-    """The agent of the new package runs, and what was stored is there."""
+    """From an agent with a port and destinations of its own: that of the new package runs, what was stored is there, page
+    and destinations work as before."""
+    run("systemctl", "stop", UNIT)
+    make_older()
+    run("systemctl", "daemon-reload")
+    run("systemctl", "start", UNIT)
+    assert healthy() and not own_network()
     pid, before = main_pid(), windows()
-    run("apt-get", "-qq", "install", "--yes", "--reinstall", "/srv/pyperf-bpf.deb")
-    assert main_pid() not in (0, pid) and show("ActiveState") == "active"
+    with backend() as taken:
+        out = run("apt-get", "-qq", "install", "--yes", "--reinstall", "/srv/pyperf-bpf.deb")
+        assert "pyperf-bpf-agent: allowed the network" in out, out
+        assert DROP_IN.read_text() == EXAMPLE.read_text()
+        assert main_pid() not in (0, pid) and show("ActiveState") == "active"
+        assert run("systemctl", "is-active", SOCKET_UNIT).strip() == "active" and healthy()
+        poll(lambda: taken, "nothing arrives")
     assert windows()[:len(before)] == before
     assert restarts() == 0
+    configure()
+    run("systemctl", "reload", UNIT)
 
 
 def killed():
-    """kill -9: another one is started, and no finished window is lost."""
+    """kill -9: another one is started, no finished window is lost, and a client of this moment gets an answer."""
     wait_windows(2, since=started())
     pid, before, count = main_pid(), windows(), restarts()
     os.kill(pid, signal.SIGKILL)
+    assert healthy()
     wait_restarted(count, pid)
     assert windows()[:len(before)] == before
     with contextlib.closing(sqlite3.connect(STORE)) as db:
@@ -321,6 +441,14 @@ def stops():
     counted = re.search(r"ended: (\d+) samples counted, (\d+) in .* (\d+) dropped", messages()[-1])
     assert counted and int(counted[1]) == int(counted[2]) > 0 and counted[3] == "0", messages()[-1]
     assert not SOCKET.parent.exists() and STORE.exists()
+    # Who asks for the page does not start it again.
+    assert run("systemctl", "is-active", SOCKET_UNIT, status=None).strip() == "inactive"
+    try:
+        healthy()
+        raise AssertionError("somebody listens")
+    except urllib.error.URLError as error:
+        assert isinstance(error.reason, ConnectionRefusedError), error
+    assert show("ActiveState") == "inactive"
 
 
 def stuck():
@@ -349,6 +477,7 @@ def removed():
     run("apt-get", "-qq", "remove", "--yes", "pyperf-bpf")
     assert not Path("/proc/%d" % pid).exists()
     assert CONFIG.exists() and STORE.exists() and not Path("/usr/bin/pyperf-bpf").exists()
+    assert DROP_IN.exists()
 
 
 def purged():
@@ -366,8 +495,8 @@ def purged():
     assert not run("dpkg-query", "-W", "-f", "${Status}", "pyperf-bpf", status=None)
 
 
-CASES = [machine, install, verify, starts, unprivileged, hardened, samples, reloads, upgraded, killed, clock_set,
-         stops, stuck, removed, purged]
+CASES = [machine, install, verify, starts, unprivileged, hardened, samples, reloads, pushes, upgraded, killed,
+         clock_set, stops, stuck, removed, purged]
 
 
 def show_journal():
