@@ -180,21 +180,21 @@ def test_states_and_stacks(python):
     check_states_and_stacks(python)
 
 
+def named_or_skip(name):
+    return interpreters.named(name) or pytest.skip("there is no %s" % name)
+
+
 @pytest.mark.parametrize("name", ["bullseye/2.7", "pyenv/3.6"])
 def test_states_and_stacks_of_old_versions(name):
     """Whose GIL is where their code says; the first has no symbols."""
-    python = interpreters.named(name)
-    if not python:
-        pytest.skip("there is no %s" % name)
+    python = named_or_skip(name)
     check_states_and_stacks(python)
 
 
 @pytest.mark.parametrize("name", ["pyenv/2.7", "pyenv/3.6"])
 def test_no_gil_yet(name):
     """Old versions make it with the second thread."""
-    python = interpreters.named(name)
-    if not python:
-        pytest.skip("there is no %s" % name)
+    python = named_or_skip(name)
     with harness.Process([python, "-c", ONE_THREAD]) as process:
         thread, = dump_until(process.pid, lambda threads: in_syscall(threads, "read"), "it to read").values()
     assert thread["frames"] and thread["gil"] is None, thread

@@ -8,7 +8,7 @@ import pytest
 
 import harness
 from harness import Target
-from tracing import FOLLOWS, Trace, compare_exceptions, differences, exceptions_of, exceptions_truth, key_of, work
+from tracing import FOLLOWS, STOP_TRACER, Trace, compare_exceptions, differences, exceptions_of, exceptions_truth, key_of, work
 
 pytestmark = pytest.mark.beside
 
@@ -109,19 +109,12 @@ def test_messages(any_python):
 
 
 # The trace stands still until all is over, and no event comes behind those that found no room.
-LOST_AT_THE_END = """
-import os, signal
+LOST_AT_THE_END = STOP_TRACER + """
 def fail():
     try:
         raise KeyError
     except KeyError:
         pass
-def state(pid):
-    return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
-tracer = os.getppid()
-os.kill(tracer, signal.SIGSTOP)
-while state(tracer) != "T":
-    pass
 for _ in range(100000):
     fail()
 os.execv("/bin/sh", ["sh", "-c", "kill -CONT $0", str(tracer)])

@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 import harness
+from tracing import STOP_TRACER
 
 pytestmark = pytest.mark.beside
 
@@ -138,17 +139,13 @@ STORM = CALLS + """
 import os, signal, time
 sys.path.insert(0, sys.argv[4])
 from mapping_storm import storm
-def state(pid):
-    return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
 def wait_for(end, rest):
     while not os.path.exists(end):
         rest()
         time.sleep(0.01)
-stop, tracer = sys.argv[3], os.getppid()
+stop = sys.argv[3]
 stormed, loaded = stop + ".stormed", stop + ".loaded"
-os.kill(tracer, signal.SIGSTOP)
-while state(tracer) != "T":
-    time.sleep(0.001)
+""" + STOP_TRACER + """
 if not os.fork():
     storm(2000)
     open(stormed, "w").close()

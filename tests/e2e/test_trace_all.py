@@ -39,6 +39,10 @@ class All:
         return self.err.read()
     def wait_said(self, text, meanwhile=bool):
         harness.poll(lambda: meanwhile() or text in self.messages(), text)
+    def stand_still(self):
+        self.process.send_signal(signal.SIGSTOP)
+        stat = "/proc/%d/stat" % self.process.pid
+        harness.poll(lambda: open(stat).read().rpartition(")")[2].split()[0] == "T", "the trace to stop")
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
         assert self.process.wait(harness.PATIENCE) == 0, self.messages()
@@ -227,8 +231,7 @@ def storm(n):
 def lose(mode):
     trace = All(mode, "--force", "-f", "leaf", "-f", "storm", stdout=out)
     trace.wait_said("counting the calls of")
-    trace.process.send_signal(signal.SIGSTOP)
-    harness.poll(lambda: open("/proc/%d/stat" % trace.process.pid).read().rpartition(")")[2].split()[0] == "T", "a stop")
+    trace.stand_still()
     storm(150000)
     trace.process.send_signal(signal.SIGCONT)
     return trace
@@ -270,14 +273,11 @@ UNSAID = COMMON + """
 from harness import PROGRAMS
 sys.path.insert(0, str(PROGRAMS))
 from mapping_storm import storm
-def state(pid):
-    return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
 line = 'echo ready; read go; exec "$@"'
 later = harness.Process(["sh", "-c", line, "sh", one, "-B", str(PROGRAMS / "counted.py"), "run"])
 trace = All("-v", "--force", stdout=subprocess.DEVNULL)
 trace.wait_said("counting the calls of")
-trace.process.send_signal(signal.SIGSTOP)
-harness.poll(lambda: state(trace.process.pid) == "T", "the trace to stop")
+trace.stand_still()
 storm(2000)
 later.process.stdin.write(b"go\\n")
 later.process.stdin.flush()
@@ -300,16 +300,13 @@ def program(name, function, then):
         f.write("import os, sys\\ndef %s(): pass\\nprint('ready', flush=True)\\nsys.stdin.readline()\\n"
                 "for i in range(100): %s()\\n%s\\n" % (function, function, then))
     return path
-def state(pid):
-    return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
 after = program("after.py", "second", "print('done', flush=True); sys.stdin.readline()")
 before = program("before.py", "first", "os.execv(sys.executable, [sys.executable, %r])" % after)
 out = tempfile.TemporaryFile("w+")
 with harness.Process([one, before]) as target:
     trace = All("-v", "--calls", "--force", "-f", "first", "-f", "second", *sys.argv[4:], stdout=out)
     trace.wait_said("counting the calls of")
-    trace.process.send_signal(signal.SIGSTOP)
-    harness.poll(lambda: state(trace.process.pid) == "T", "a stop")
+    trace.stand_still()
     target.process.stdin.write(b"go\\n")
     target.process.stdin.flush()
     assert target.read_line() == b"ready\\n"

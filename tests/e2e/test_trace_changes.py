@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 import harness
+from tracing import STOP_TRACER
 
 pytestmark = pytest.mark.beside
 
@@ -210,7 +211,6 @@ def test_all_hits_unknown(any_python, directory):
 
 # The trace stands still until all is over: most events find no room.
 OVERFLOWING = """
-import os, signal
 def fail(n):
     try:
         raise KeyError
@@ -221,13 +221,7 @@ def load(n):
         __import__("missing%d" % n)
     except ImportError:
         pass
-def state(pid):
-    return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
-tracer = os.getppid()
-os.kill(tracer, signal.SIGSTOP)
-while state(tracer) != "T":
-    pass
-"""
+""" + STOP_TRACER
 
 
 def overflow(python, work, *options):

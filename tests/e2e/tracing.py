@@ -40,6 +40,18 @@ def start(pid, *args):
         time.sleep(0.5)
 
 
+# A part of a program that `trace -- PROGRAM` runs: from its end on, the trace stands still until somebody continues `tracer`.
+STOP_TRACER = """
+import os, signal, time
+def state(pid):
+    return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
+tracer = os.getppid()
+os.kill(tracer, signal.SIGSTOP)
+while state(tracer) != "T":
+    time.sleep(0.001)
+"""
+
+
 class Trace:
     """`trace` of a process, which counts when the constructor returns."""
 
