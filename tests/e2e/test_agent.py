@@ -385,6 +385,11 @@ def standing(agents):
     return agent, text
 
 
+def traced(pid, tid):
+    with open("/proc/%d/task/%s/status" % (pid, tid), encoding="utf-8") as f:
+        return "\nTracerPid:\t0\n" not in f.read()
+
+
 def test_standing_still_is_said_with_what_it_waits_for(standing):
     agent, text = standing
     agent.config.write_text(text)
@@ -399,6 +404,27 @@ def test_one_sigterm_is_enough(standing):
     assert agent.process.wait(PATIENCE) == -signal.SIGTERM
     assert any("sampling has stood still" in m and "the agent ends without it" in m for m in agent.messages("warning"))
     assert any("nothing moved for 2 s" in m for m in agent.messages("error"))
+
+
+# With a signal a thread wakes another one by a write, and looks at what the others do by reads.
+@pytest.mark.parametrize("failure", ["write:error=EIO:when=1", "read:error=EIO"])
+def test_a_failure_at_the_end_loses_no_window(agents, failure):
+    if not shutil.which("strace"):
+        pytest.skip("no strace")
+    with service("alpha"):
+        agent = agents()
+        agent.wait_windows("alpha", 1)
+        log = agent.dir / "strace"
+        with subprocess.Popen(["strace", "-f", "-qq", "-o", log, "-e", "signal=none", "-e", "trace=" + failure.split(":")[0],
+                               "-e", "inject=" + failure, "-p", str(agent.pid)]):
+            poll(lambda: all(traced(agent.pid, tid) for tid in os.listdir("/proc/%d/task" % agent.pid)), "strace")
+            os.kill(agent.pid, signal.SIGTERM)
+            result = agent.wait()
+    assert "(INJECTED)" in log.read_text()
+    assert result.status == 0 and "nothing moved" not in result.stderr, (result.status, result.stderr)
+    assert agent.balanced(result)
+    if failure.startswith("read"):  # what fails first may also be the write of a window
+        assert agent.messages()[-1].endswith(" 0 dropped"), agent.messages()[-1]
 
 
 def test_a_second_sigterm_ends_it_at_once(standing):

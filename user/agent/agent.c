@@ -614,7 +614,7 @@ static void tick(struct agent *a, uint64_t now)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void on_signal(struct agent *a, uint32_t sig)
+static void on_signal(struct agent *a, int sig)
 {
 	switch (sig) {
 	case SIGTERM:
@@ -637,13 +637,13 @@ static void on_signal(struct agent *a, uint32_t sig)
 
 static void read_signals(struct agent *a)
 {
-	uint8_t number;
 	uint64_t n;
+	int number;
 
 	while (read(a->wake_fd, &n, sizeof(n)) == sizeof(n))
 		; /* live_profiles__due() says why not */
 
-	while (read(stall_watch__fd(a->stall_watch), &number, 1) == 1)
+	while ((number = stall_watch__next(a->stall_watch)))
 		on_signal(a, number);
 }
 

@@ -2,21 +2,22 @@
 #include "agent/stall_watch.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/waits.h"
 #include "base/clock.h"
 #include "base/ending.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 #define LOOK_MS	     5000
 #define LOOK_SOON_MS 1000	       /* something stands still */
@@ -31,7 +32,9 @@ struct said {
 };
 
 struct stall_watch {
-	int signal_fd, pipe[2], stop_fd;
+	int signal_fd, wake_fd, stop_fd;
+	bool wakes;		 /* somebody has to be woken yet */
+	atomic_uint taken[NSIG]; /* that nobody has been handed */
 	void (*look)(void *ctx, struct watched_thread *out);
 	void *ctx;
 	pthread_t thread;
@@ -99,21 +102,40 @@ static void let_the_next_one_end_it(void)
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
+/* The signalfd says that there is one; nothing is read of it, as a read may fail. */
+static int take_signal(void)
+{
+	const struct timespec now = { 0 };
+	sigset_t held;
+	int number;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &held);
+	do
+		number = sigtimedwait(&held, NULL, &now);
+	while (number < 0 && errno == EINTR);
+	return number;
+}
+
 static void take_signals(struct stall_watch *s)
 {
-	struct signalfd_siginfo si;
+	int number;
 
-	while (read(s->signal_fd, &si, sizeof(si)) == sizeof(si)) {
-		uint8_t number = (uint8_t)si.ssi_signo;
-
-		if (write(s->pipe[1], &number, 1) != 1)
-			log_debug("signal %u: nobody takes it", number);
+	while ((number = take_signal()) > 0) {
+		atomic_fetch_add(&s->taken[number], 1);
+		s->wakes = true;
 		if (number != SIGTERM && number != SIGINT)
 			continue;
 		memset(s->said, 0, sizeof(s->said)); /* report anew what stands still */
 		s->ending_ns = s->ending_ns ? s->ending_ns : now_ns();
 		ending__begin();
 	}
+}
+
+/* Signals are kept until they are handed over, so a failure costs a tick. */
+static void wake(struct stall_watch *s)
+{
+	if (s->wakes && thread__wake(s->wake_fd))
+		s->wakes = false;
 }
 
 /* As the second signal does. */
@@ -126,7 +148,7 @@ static void end_process(void)
 
 static int patience_ms(const struct stall_watch *s, bool soon)
 {
-	return s->ending_ns ? ENDING_TICK_MS : soon ? LOOK_SOON_MS : LOOK_MS;
+	return s->ending_ns || s->wakes ? ENDING_TICK_MS : soon ? LOOK_SOON_MS : LOOK_MS;
 }
 
 static void *run(void *arg)
@@ -140,6 +162,7 @@ static void *run(void *arg)
 		poll(fds, 2, patience_ms(s, soon));
 		if (fds[0].revents)
 			take_signals(s);
+		wake(s);
 		if (!next_ends && s->ending_ns && now_ns() > s->ending_ns + ONE_NS) {
 			let_the_next_one_end_it();
 			next_ends = true;
@@ -155,7 +178,7 @@ static void *run(void *arg)
 
 static void close_fds(struct stall_watch *s)
 {
-	const int fds[] = { s->pipe[0], s->pipe[1], s->stop_fd };
+	const int fds[] = { s->wake_fd, s->stop_fd };
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
@@ -167,7 +190,8 @@ static int begin(struct stall_watch *s)
 	int err;
 
 	s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->stop_fd < 0 || pipe2(s->pipe, O_CLOEXEC | O_NONBLOCK))
+	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->stop_fd < 0 || s->wake_fd < 0)
 		err = errno;
 	else
 		err = pthread_create(&s->thread, NULL, run, s); /* the caller holds the signals */
@@ -187,7 +211,7 @@ stall_watch__start(int signal_fd, void (*look)(void *ctx, struct watched_thread 
 		return NULL;
 	}
 	*s = (struct stall_watch){
-		.signal_fd = signal_fd, .pipe = { -1, -1 }, .stop_fd = -1, .look = look, .ctx = ctx
+		.signal_fd = signal_fd, .wake_fd = -1, .stop_fd = -1, .look = look, .ctx = ctx
 	};
 	err = begin(s);
 	if (!err)
@@ -200,14 +224,28 @@ stall_watch__start(int signal_fd, void (*look)(void *ctx, struct watched_thread 
 
 int stall_watch__fd(const struct stall_watch *s)
 {
-	return s->pipe[0];
+	return s->wake_fd;
+}
+
+int stall_watch__next(struct stall_watch *s)
+{
+	eventfd_t unused;
+
+	eventfd_read(s->wake_fd, &unused); /* before the look: who is woken later looks again */
+	for (int number = 1; number < NSIG; number++) {
+		if (atomic_load(&s->taken[number])) {
+			atomic_fetch_sub(&s->taken[number], 1);
+			return number;
+		}
+	}
+	return 0;
 }
 
 void stall_watch__stop(struct stall_watch *s)
 {
 	if (!s)
 		return;
-	eventfd_write(s->stop_fd, 1);
+	thread__wake(s->stop_fd);
 	pthread_join(s->thread, NULL);
 	close_fds(s);
 	free(s);

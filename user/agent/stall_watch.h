@@ -11,7 +11,7 @@
  *	  at a second one at once, whatever the others wait for.
  *
  *	s = stall_watch__start(signal_fd, look, ctx);
- *	n = read(stall_watch__fd(s), signals, sizeof(signals));
+ *	while ((number = stall_watch__next(s)))
  *	stall_watch__stop(s);
  */
 #include <stdbool.h>
@@ -39,8 +39,10 @@ struct stall_watch;
  */
 struct stall_watch *
 stall_watch__start(int signal_fd, void (*look)(void *ctx, struct watched_thread *out), void *ctx);
-/* Read it: a byte for each signal, its number. Does not block. */
+/* Readable when there are signals to be handed over; nobody else reads it. */
 int stall_watch__fd(const struct stall_watch *s);
+/* The number of a signal, those of the same number as often as they came, or 0. Does not block. */
+int stall_watch__next(struct stall_watch *s);
 void stall_watch__stop(struct stall_watch *s);
 
 #endif /* PYPERF_AGENT_STALL_WATCH_H */

@@ -2,6 +2,7 @@
 #include "base/ending.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -80,6 +81,8 @@ bool ending__late(void)
 	return atomic_load_explicit(&ending->late, memory_order_relaxed);
 }
 
+#define UNKNOWN '?' /* it could not be read */
+
 /* 'R': it computes, or waits for a CPU. */
 static char state_of(int tasks, const char *tid)
 {
@@ -90,40 +93,44 @@ static char state_of(int tasks, const char *tid)
 	snprintf(path, sizeof(path), "%.16s/stat", tid);
 	fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return 'X';
+		return errno == ENOENT ? 'X' : UNKNOWN;
 	n = read(fd, text, sizeof(text) - 1);
 	close(fd);
 	end = n > 0 ? strrchr(text, ')') : NULL;
-	return end && end[1] ? end[2] : 'X';
+	return end && end[1] ? end[2] : n < 0 && errno != ESRCH ? UNKNOWN : 'X';
 }
 
-static bool another_runs(void)
+/* 'R' if another thread computes or waits for a CPU, UNKNOWN if that cannot be seen. */
+static char state_of_others(void)
 {
 	DIR *dir = opendir("/proc/self/task");
 	const struct dirent *e;
-	bool runs = false;
-	char self[16];
+	char self[16], state, found = dir ? 'S' : UNKNOWN;
 
 	if (!dir)
-		return false;
+		return found;
 	snprintf(self, sizeof(self), "%ld", (long)syscall(SYS_gettid));
-	while (!runs && (e = readdir(dir)))
-		runs = *e->d_name != '.' && strcmp(e->d_name, self) &&
-		       state_of(dirfd(dir), e->d_name) == 'R';
+	while (found != 'R' && (e = readdir(dir))) {
+		if (*e->d_name == '.' || !strcmp(e->d_name, self))
+			continue;
+		state = state_of(dirfd(dir), e->d_name);
+		found = state == 'R' || state == UNKNOWN ? state : found;
+	}
 	closedir(dir);
-	return runs;
+	return found;
 }
 
 bool ending__stands_still(void)
 {
 	uint64_t now = now_ns(), cpu = process_cpu_ns();
+	uint64_t passed = now - looked_ns, used = cpu - cpu_ns;
+	char others = state_of_others();
 
-	if (another_runs()) {
-		spent_ns += cpu - cpu_ns;
-	} else {
-		spent_ns += now - looked_ns;
-		still_ns += now - looked_ns;
-	}
+	spent_ns += others == 'R' ? used : passed;
+	if (others == UNKNOWN)
+		still_ns += passed > used ? passed - used : 0;
+	else if (others != 'R')
+		still_ns += passed;
 	looked_ns = now;
 	cpu_ns = cpu;
 	if (spent_ns >= LATE_NS)

@@ -21,8 +21,9 @@
 #include "base/thread.h"
 #include "base/waits.h"
 
-#define ONE_MS	    100 /* signals that are so near are one */
-#define CLEAN_UP_MS 200
+#define ONE_MS		100 /* signals that are so near are one */
+#define CLEAN_UP_MS	200
+#define HAND_OVER_TRIES 3
 
 /* Global because signals are the process's. */
 static atomic_int to_hand_over;
@@ -89,6 +90,14 @@ static bool is_the_same(int sig, int last)
 	return sig == last || sig == SIGHUP || last == SIGHUP;
 }
 
+/* Thousands that nobody has read: one more tells nothing new. Else a failure may pass. */
+static void hand_over(const struct signalfd_siginfo *si)
+{
+	for (int i = 0; i < HAND_OVER_TRIES; i++)
+		if (write(pipe_end, si, sizeof(*si)) == sizeof(*si) || errno == EAGAIN)
+			return;
+}
+
 /* Returns the last signal that was handed over, or `last`. */
 static int take(int last)
 {
@@ -109,9 +118,7 @@ static int take(int last)
 		}
 		if (sig == SIGTERM || sig == SIGHUP)
 			ending__begin();
-		/* Thousands that nobody has read: one more tells nothing new. */
-		if (write(pipe_end, &si, sizeof(si)) != sizeof(si))
-			continue;
+		hand_over(&si);
 	}
 	return last;
 }

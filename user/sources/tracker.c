@@ -435,7 +435,7 @@ void tracker__stop(struct tracker *t)
 
 	if (!t || !t->runs)
 		return;
-	if (!eventfd_write(t->end_fd, 1))
+	if (thread__wake(t->end_fd))
 		pthread_join(t->thread, NULL);
 	t->runs = false;
 	t->stopped = true;

@@ -36,7 +36,7 @@ void watcher__stop(struct watcher *w)
 {
 	if (!w->runs)
 		return;
-	if (!eventfd_write(w->end_fd, 1))
+	if (thread__wake(w->end_fd))
 		pthread_join(w->thread, NULL);
 	close(w->end_fd);
 	w->runs = false;

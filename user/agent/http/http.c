@@ -33,6 +33,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/network.h"
+#include "base/thread.h"
 
 #define BACKLOG	     128
 #define FILE_LIMIT   (64 << 10) /* bytes of a certificate or a key */
@@ -233,7 +234,7 @@ static void *work(void *arg)
 	if (w->answer.size > BIG_ANSWER)
 		malloc_trim(0); /* it took much more, and then nothing comes for hours */
 	MHD_resume_connection(w->connection);
-	eventfd_write(w->h->wake_fd, 1); /* the library wakes only threads of its own */
+	thread__wake(w->h->wake_fd); /* the library wakes only threads of its own */
 	return NULL;
 }
 
@@ -854,7 +855,7 @@ void http__stop(struct http *h)
 	if (!h)
 		return;
 	atomic_store(&h->stop, true);
-	eventfd_write(h->wake_fd, 1);
+	thread__wake(h->wake_fd);
 	pthread_join(h->thread, NULL);
 	/* Their connections have to be awake when the library stops. */
 	for (size_t i = 0; i <= HTTP_WORKERS; i++)
