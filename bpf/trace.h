@@ -185,11 +185,12 @@ struct trace_way {
 	__u8 frame;  /* register */
 	__u8 instr;  /* register; unused if !by_opcode */
 	__u8 back;   /* bytes from the opcode to where that register points */
-	__u8 agreed; /* hits that gave this answer, up to TRACE_AGREED: then it is used at once */
+	__u8 agreed; /* hits that gave this answer; from TRACE_AGREED on it is used at once */
 };
 PYPERF_ASSERT_SIZE(struct trace_way, 4);
 
 #define TRACE_AGREED	     16
+#define TRACE_AGREED_SEVERAL 240 /* while several registers fit */
 
 /*
  * 3.15: a generator expression is made; it begins at another RESUME

@@ -65,35 +65,47 @@ BPF_INLINE __u32 resume_before(__u64 code, __u64 size, __u64 instr, __u32 back)
 	return word;
 }
 
-/* Global, so that the verifier checks it once, not for each pair of registers. */
-BPF_NOINLINE __u32 try_instr(__u64 code, __u64 size, __u64 instr, __u32 back)
-{
-	return resume_before(code, size, instr, back);
-}
+/*
+ * How well registers fit, in one word, which the verifier need not follow: from the low bits on
+ * RESUME with its argument, trace_way.back, enum fit, trace_way.instr and trace_way.frame. 0: not.
+ */
+enum fit {
+	FIT_CODE =
+		1, /* the two belong together, as they do for a caller that is left in registers */
+	FIT_HERE = 2, /* and the frame itself is there */
+};
+
+#define FIT_BACK    16
+#define FIT_FIT	    24
+#define FIT_INSTR   32
+#define FIT_FRAME   40
+
+#define RESUME_NEAR 64 /* bytes: what may run before RESUME without a trace in the frame */
 
 /*
- * Finds the register that has the next instruction of `code`, behind RESUME or still at it. 0:
- * none.
+ * Is `reg` the next instruction of this frame, behind RESUME or still at it? Global, so that the
+ * verifier checks it once, not for each pair of registers.
  */
-BPF_INLINE int search_instr(const __u64 *regs, __u64 code, struct trace_way *way, __u32 *word)
+BPF_NOINLINE __u64 fit_of(__u64 frame, __u64 code, __u64 size, __u64 reg)
 {
-	__u64 size = code_bytes(code);
+	__u64 back = cfg.resume_size, fit = FIT_CODE;
+	__u32 word = resume_before(code, size, reg, (__u32)back);
 
-	for (__u32 i = 0; i < TRACE_REG_CNT; i++) {
-		__u32 back = cfg.resume_size;
-
-		*word = try_instr(code, size, regs[i], back);
-		if (!*word) {
-			back = 0;
-			*word = try_instr(code, size, regs[i], back);
-		}
-		if (*word) {
-			way->instr = (__u8)i;
-			way->back = (__u8)back;
-			return 1;
-		}
+	if (!word) {
+		back = 0;
+		word = resume_before(code, size, reg, 0);
 	}
-	return 0;
+	if (!word)
+		return 0;
+	if (reg - back - read64(frame + cfg.layout.frame_lasti) <= RESUME_NEAR)
+		fit = FIT_HERE;
+	return word | back << FIT_BACK | fit << FIT_FIT;
+}
+
+/* Global, as fit_of(). The first of two that fit as well. */
+BPF_NOINLINE __u64 better_fit(__u64 a, __u64 b)
+{
+	return (b >> FIT_FIT & 3) > (a >> FIT_FIT & 3) ? b : a;
 }
 
 /* Global, as spot_at(): 16 comparisons would be 65,536 paths. */
@@ -120,41 +132,109 @@ BPF_INLINE void set_resumed(struct place *p, __u32 word)
  * Is regs[i] the frame? A function of its own: otherwise clang enters the loop of the caller behind
  * a call, which kernels before 6.1 take for an endless loop.
  */
-TRACE_NOINLINE int try_register(const __u64 *regs, __u32 i, struct trace_way *way, struct place *p)
+TRACE_NOINLINE __u64 try_register(const __u64 *regs, __u32 i, __u64 type)
 {
-	__u64 code = code_of(regs[i]);
-	__u32 word = 0;
+	__u64 code = code_of(regs[i]), size, best = 0;
 
-	if (!is_code(code, p->type) || !search_instr(regs, code, way, &word))
+	if (!is_code(code, type))
 		return 0;
-	way->frame = (__u8)i;
-	p->frame = regs[i];
-	p->code = code;
-	set_resumed(p, word);
-	return 1;
+	size = code_bytes(code);
+	for (__u64 k = 0; k < TRACE_REG_CNT; k++)
+		best = better_fit(best, fit_of(regs[i], code, size, regs[k]) | k << FIT_INSTR);
+	return best | (__u64)i << FIT_FRAME;
+}
+
+/* A caller that is left in registers fits, too: the frame that is FIT_HERE is the one. */
+TRACE_NOINLINE __u64 best_fit(user_regs *ctx, __u64 type)
+{
+	__u64 regs[GREG_CNT], best = 0;
+
+	arch_copy_regs(regs, ctx);
+	for (__u32 i = 0; i < TRACE_REG_CNT; i++)
+		best = better_fit(best, try_register(regs, i, type));
+	return best;
 }
 
 TRACE_NOINLINE int search_frame(user_regs *ctx, struct trace_way *way, struct place *p)
 {
+	__u64 fit = best_fit(ctx, p->type);
+
+	if (!fit)
+		return 0;
+	way->back = (__u8)(fit >> FIT_BACK);
+	way->instr = (__u8)(fit >> FIT_INSTR);
+	way->frame = (__u8)(fit >> FIT_FRAME);
+	p->frame = arch_reg(ctx, way->frame);
+	p->code = code_of(p->frame);
+	set_resumed(p, (__u32)fit & 0xffff);
+	return 1;
+}
+
+/* A bit for each register that has this value. */
+BPF_INLINE __u32 registers_with(user_regs *ctx, __u64 value)
+{
 	__u64 regs[GREG_CNT];
+	__u32 mask = 0;
 
 	arch_copy_regs(regs, ctx);
 	for (__u32 i = 0; i < TRACE_REG_CNT; i++)
-		if (try_register(regs, i, way, p))
-			return 1;
-	return 0;
+		mask |= (is_same(regs[i], value) & 1) << i;
+	return mask;
 }
 
-/* Equal hits give equal answers: from then on only these registers are read. */
-BPF_INLINE void learn(struct trace_way *known, const struct trace_way *way)
+/* Global, as spot_at(). TRACE_REG_CNT: none. */
+BPF_NOINLINE __u32 first_of(__u32 mask)
 {
-	struct trace_way next = *way;
+	for (__u32 i = 0; i < TRACE_REG_CNT; i++)
+		if (mask >> i & 1)
+			return i;
+	return TRACE_REG_CNT;
+}
 
-	next.agreed = 1;
-	if (known->agreed && known->frame == way->frame && known->instr == way->instr &&
-	    known->back == way->back)
-		next.agreed = known->agreed < TRACE_AGREED ? known->agreed + 1 : TRACE_AGREED;
-	*known = next;
+BPF_INLINE int is_single(__u32 mask)
+{
+	return !(mask & (mask - 1));
+}
+
+/*
+ * From then on only the learned registers are read. Hits that are alike, as those of one recursive
+ * function are, agree on registers that others do not: as long as several have been right each
+ * time, it takes longer.
+ */
+BPF_INLINE int is_learned(__u32 spot)
+{
+	__u32 at = spot & (TRACE_SPOTS - 1);
+
+	return ways[at].agreed >= (is_single(candidates[at]) && is_single(pointers[at])
+					   ? TRACE_AGREED
+					   : TRACE_AGREED_SEVERAL);
+}
+
+/* Learns the registers that have been right at this spot each time. */
+TRACE_NOINLINE int learn(user_regs *ctx, __u32 spot, const struct trace_way *way)
+{
+	__u32 at = spot & (TRACE_SPOTS - 1), frames, instrs;
+	struct trace_way *known = &ways[at];
+
+	if (!way)
+		return 0;
+	frames = registers_with(ctx, arch_reg(ctx, way->frame));
+	instrs = registers_with(ctx, arch_reg(ctx, way->instr));
+	if (known->agreed && known->back == way->back && frames & candidates[at] &&
+	    instrs & pointers[at]) {
+		frames &= candidates[at];
+		instrs &= pointers[at];
+	} else {
+		known->agreed = 0;
+	}
+	candidates[at] = frames;
+	pointers[at] = instrs;
+	known->frame = (__u8)first_of(frames);
+	known->instr = (__u8)first_of(instrs);
+	known->back = way->back;
+	if (known->agreed < TRACE_AGREED_SEVERAL)
+		known->agreed++;
+	return 0;
 }
 
 /* PyCode_Type in this process. */
@@ -240,7 +320,7 @@ BPF_INLINE int find_frame(user_regs *ctx, __u32 spot, struct place *p)
 	p->type = code_type_at(ctx, spot);
 	if (!cfg.by_opcode)
 		return entered_frame(ctx, known, p);
-	if (known->agreed >= TRACE_AGREED && known_frame(ctx, known, p)) {
+	if (is_learned(spot) && known_frame(ctx, known, p)) {
 		if (!p->other)
 			return 1;
 		other = 1;
@@ -248,7 +328,7 @@ BPF_INLINE int find_frame(user_regs *ctx, __u32 spot, struct place *p)
 	count(TRACE_CTR_note_searched);
 	*p = (struct place){ .type = p->type };
 	if (search_frame(ctx, &way, p)) {
-		learn(known, &way);
+		learn(ctx, spot, &way);
 		return 1;
 	}
 	p->other = other;

@@ -37,18 +37,6 @@ BPF_NOINLINE int take_begin(__u64 frame, __u64 id, __u64 sp, __u32 kind, __u32 c
 	return 0;
 }
 
-/* A bit for each register that has this value. */
-BPF_INLINE __u32 registers_with(user_regs *ctx, __u64 value)
-{
-	__u64 regs[GREG_CNT];
-	__u32 mask = 0;
-
-	arch_copy_regs(regs, ctx);
-	for (__u32 i = 0; i < TRACE_REG_CNT; i++)
-		mask |= (is_same(regs[i], value) & 1) << i;
-	return mask;
-}
-
 /* The register that has the frame where functions begin; another number: not known. */
 BPF_INLINE __u32 entry_register(void)
 {
@@ -65,10 +53,7 @@ BPF_NOINLINE __u32 choose_register(__u32 mask)
 
 	if (entry < TRACE_REG_CNT && (mask >> entry & 1))
 		return entry;
-	for (__u32 i = 0; i < TRACE_REG_CNT; i++)
-		if (mask >> i & 1)
-			return i;
-	return TRACE_REG_CNT;
+	return first_of(mask);
 }
 
 /*
@@ -153,7 +138,7 @@ BPF_INLINE int on_end(user_regs *ctx, __u32 spot, __u32 kind)
 	const volatile struct trace_spot *s = &cfg.spots[BOUND(spot, TRACE_SPOTS)];
 	__u64 frame;
 
-	if (known->agreed < TRACE_AGREED)
+	if (!is_learned(spot))
 		learn_end(ctx, spot);
 	frame = known->agreed ? arch_reg(ctx, known->frame) : 0;
 	if (by_process && !is_frame(frame, code_type_at(ctx, spot)))
@@ -216,7 +201,6 @@ BPF_INLINE __u64 exit_frame(user_regs *ctx, __u32 spot, __u64 by_sp)
 TRACE_NOINLINE int on_exit_insn(user_regs *ctx, __u32 spot)
 {
 	const volatile struct trace_spot *s = &cfg.spots[BOUND(spot, TRACE_SPOTS)];
-	struct trace_way *known = &ways[spot & (TRACE_SPOTS - 1)];
 	struct trace_entry at = { .sp = arch_sp(ctx) + s->sp_below, .task = this_task() };
 	__u64 *entry, frame;
 
@@ -226,7 +210,7 @@ TRACE_NOINLINE int on_exit_insn(user_regs *ctx, __u32 spot)
 	if (!entry)
 		return 0;
 	frame = *entry;
-	if (known->agreed < TRACE_AGREED)
+	if (!is_learned(spot))
 		learn_exit(ctx, spot, frame);
 	else if (candidates[spot & (TRACE_SPOTS - 1)])
 		frame = exit_frame(ctx, spot, frame);

@@ -204,6 +204,9 @@ struct {
 /* By spot: the registers that have held the frame at each hit for which it was known. */
 __u32 candidates[TRACE_SPOTS];
 
+/* The same of the next instruction, where functions begin. */
+__u32 pointers[TRACE_SPOTS];
+
 /* Number of further beginnings to note in `running`, because some spot is still to be learned. */
 __u32 unsettled = TRACE_UNSETTLED;
 

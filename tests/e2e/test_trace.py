@@ -15,7 +15,7 @@ import harness
 from conftest import INTERPRETERS
 from harness import Target, poll
 from programs import prefork
-from tracing import FOLLOWS, PROGRAM, Trace, compare, compare_events, counts_of, truth_of, work
+from tracing import FOLLOWS, PROGRAM, Trace, compare, compare_events, compare_million, counts_of, truth_of, work
 
 pytestmark = pytest.mark.beside
 
@@ -210,6 +210,13 @@ def test_no_function_is_taken_for_another():
 def test_calls(python):
     """Each call and each end, in order, in each thread, as the interpreter itself says."""
     assert compare_events(python) > 20000
+
+
+def test_callers_in_registers():
+    """Where a generator goes on, an optimised 3.11 still has its caller's frame and first instruction in registers."""
+    if "3.11" not in conftest.INTERPRETERS:
+        pytest.skip("python3.11 is not installed")
+    assert compare_million(conftest.INTERPRETERS["3.11"], rounds=1) > 50000
 
 
 FORMATS = {  # (thread, indentation, beginning or end, function); file:line of another tool's line are left out

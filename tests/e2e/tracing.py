@@ -141,15 +141,15 @@ def compare_events(python):
     return sum(map(len, truth))
 
 
-def compare_million(python):
-    """Each of a million calls and its end, in order, with its depth: how many events, all as in the interpreter's own log.
+def compare_million(python, rounds=0):
+    """Each of a million calls, or of so many rounds, and its end, in order, with its depth: how many events, all as in the interpreter's own log.
 
     The next round begins when all of the last one has come: what is compared has not found its room by luck.
     """
     answer = subprocess.run([python, "-B", MILLION, "truth"], capture_output=True, check=True,
                             timeout=harness.PATIENCE, env=harness.clean_environment())
     truth = json.loads(answer.stdout)
-    rounds = -(-1000000 // sum("=>" in event for event in truth))
+    rounds = rounds or -(-1000000 // sum("=>" in event for event in truth))
     with Target(python, "million.py", "run") as target:
         trace, said = start(target.pid, "--calls", "--format", "systemtap", "--force", "-f", "million.py:*")
         late = threading.Timer(harness.PATIENCE, trace.kill)  # what is missing never comes
