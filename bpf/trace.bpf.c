@@ -86,13 +86,13 @@ BPF_INLINE __u64 count_call(struct place *p)
 }
 
 /* The frame that begins or continues, and what identifies its function. 0: it does not count. */
-TRACE_NOINLINE int find_call(user_regs *ctx, __u32 spot, struct place *p)
+TRACE_NOINLINE int find_call(user_regs *ctx, __u32 spot, struct place *p, int learned)
 {
 	struct identity id = { 0 };
 
 	if (!p)
 		return 0;
-	if (spot == TRACE_SPOTS || !find_frame(ctx, spot, p)) {
+	if (spot == TRACE_SPOTS || !find_frame(ctx, spot, p, learned)) {
 		count(TRACE_CTR_unknown);
 		return 0;
 	}
@@ -134,10 +134,13 @@ BPF_INLINE int stays_refused(struct place *p)
  */
 TRACE_NOINLINE __u64 take_call(user_regs *ctx, __u32 spot, struct place *p, __u32 frame)
 {
+	int learned;
+
 	if (!p)
 		return 0;
-	if (!cfg.by_opcode || spot == TRACE_SPOTS || !known_start(ctx, spot, p, frame)) {
-		if (!find_call(ctx, spot, p))
+	learned = cfg.by_opcode && spot != TRACE_SPOTS && (is_learned(spot) || agrees(ctx, spot));
+	if (!learned || !known_start(ctx, spot, p, frame)) {
+		if (!find_call(ctx, spot, p, learned))
 			return 0;
 		note_start(p);
 	}

@@ -185,12 +185,16 @@ struct trace_way {
 	__u8 frame;  /* register */
 	__u8 instr;  /* register; unused if !by_opcode */
 	__u8 back;   /* bytes from the opcode to where that register points */
-	__u8 agreed; /* hits that gave this answer; from TRACE_AGREED on it is used at once */
+	__u8 agreed; /* hits that gave this answer; see TRACE_LEARNED */
 };
 PYPERF_ASSERT_SIZE(struct trace_way, 4);
 
+/*
+ * So many hits have to agree before the answer is used at once: if one register alone has been
+ * right each time, or up to 3.10; and if several have.
+ */
 #define TRACE_AGREED	     16
-#define TRACE_AGREED_SEVERAL 240 /* while several registers fit */
+#define TRACE_LEARNED	     240
 
 /*
  * 3.15: a generator expression is made; it begins at another RESUME

@@ -205,7 +205,7 @@ TRACE_NOINLINE int known_start(user_regs *ctx, __u32 spot, struct place *p, __u3
 	struct trace_start *slot, s;
 	struct identity id = { 0 };
 
-	if (!p || !is_learned(spot))
+	if (!p)
 		return 0;
 	p->instr = arch_reg(ctx, way->instr) - way->back;
 	slot = start_slot(p->instr);

@@ -102,6 +102,11 @@ BPF_NOINLINE __u64 fit_of(__u64 frame, __u64 code, __u64 size, __u64 reg)
 	return word | back << FIT_BACK | fit << FIT_FIT;
 }
 
+BPF_INLINE int is_here(__u64 fit)
+{
+	return (fit >> FIT_FIT & 3) == FIT_HERE;
+}
+
 /* Global, as fit_of(). The first of two that fit as well. */
 BPF_NOINLINE __u64 better_fit(__u64 a, __u64 b)
 {
@@ -155,10 +160,51 @@ TRACE_NOINLINE __u64 best_fit(user_regs *ctx, __u64 type)
 	return best;
 }
 
-TRACE_NOINLINE int search_frame(user_regs *ctx, struct trace_way *way, struct place *p)
+/* -bit, of which clang makes no branch: 16 of them would be 65,536 paths. */
+BPF_INLINE __u64 all_bits_if(__u64 bit)
 {
-	__u64 fit = best_fit(ctx, p->type);
+	__u64 bits = -bit;
 
+	__asm__ volatile("" : "+r"(bits));
+	return bits;
+}
+
+/* As arch_reg(), without a path for each register. */
+BPF_INLINE __u64 register_at(const __u64 *regs, __u64 n)
+{
+	__u64 value = 0;
+
+	for (__u32 i = 0; i < TRACE_REG_CNT; i++)
+		value |= regs[i] & all_bits_if(((n ^ i) - 1) >> 63);
+	return value;
+}
+
+/* The registers that were right so far. */
+TRACE_NOINLINE __u64 fit_again(user_regs *ctx, const struct trace_way *known, __u64 type)
+{
+	__u64 regs[GREG_CNT], frame, code;
+
+	if (!known || !known->agreed)
+		return 0;
+	arch_copy_regs(regs, ctx);
+	frame = register_at(regs, known->frame);
+	code = code_of(frame);
+	if (!is_code(code, type))
+		return 0;
+	return fit_of(frame, code, code_bytes(code), register_at(regs, known->instr)) |
+	       (__u64)known->instr << FIT_INSTR | (__u64)known->frame << FIT_FRAME;
+}
+
+/* A search reads the process 50 times and more, mostly where nothing is. */
+TRACE_NOINLINE int search_frame(user_regs *ctx, const struct trace_way *known,
+				struct trace_way *way, struct place *p)
+{
+	__u64 fit = fit_again(ctx, known, p->type);
+
+	if (!is_here(fit)) {
+		count(TRACE_CTR_note_searched);
+		fit = best_fit(ctx, p->type);
+	}
 	if (!fit)
 		return 0;
 	way->back = (__u8)(fit >> FIT_BACK);
@@ -197,17 +243,57 @@ BPF_INLINE int is_single(__u32 mask)
 }
 
 /*
- * From then on only the learned registers are read. Hits that are alike, as those of one recursive
- * function are, agree on registers that others do not: as long as several have been right each
- * time, it takes longer.
+ * One more hit agrees. Hits that are alike, as those of one recursive function are, agree on
+ * registers that others do not: as long as several have been right each time, it takes longer.
  */
-BPF_INLINE int is_learned(__u32 spot)
+BPF_INLINE void agree(__u32 spot)
 {
 	__u32 at = spot & (TRACE_SPOTS - 1);
+	__u8 agreed = ways[at].agreed;
 
-	return ways[at].agreed >= (is_single(candidates[at]) && is_single(pointers[at])
-					   ? TRACE_AGREED
-					   : TRACE_AGREED_SEVERAL);
+	if (agreed < TRACE_LEARNED)
+		agreed++;
+	if (agreed >= TRACE_AGREED && is_single(candidates[at]) && is_single(pointers[at]))
+		agreed = TRACE_LEARNED;
+	ways[at].agreed = agreed;
+}
+
+/* From then on only the learned registers are read. */
+BPF_INLINE int is_learned(__u32 spot)
+{
+	return ways[spot & (TRACE_SPOTS - 1)].agreed >= TRACE_LEARNED;
+}
+
+/* In which bits these registers differ from each other. */
+BPF_INLINE __u64 differences(const __u64 *regs, __u32 mask)
+{
+	__u64 any = 0, all = -1ULL;
+
+	for (__u32 i = 0; i < TRACE_REG_CNT; i++) {
+		__u64 bits = all_bits_if(mask >> i & 1);
+
+		any |= regs[i] & bits;
+		all &= regs[i] | ~bits;
+	}
+	return any & ~all;
+}
+
+/*
+ * A hit has nothing to say if all registers that have been right each time are the same in it: it
+ * counts as one that agrees, at the price of one after learning.
+ */
+TRACE_NOINLINE int agrees(user_regs *ctx, __u32 spot)
+{
+	__u32 at = spot & (TRACE_SPOTS - 1);
+	__u64 regs[GREG_CNT];
+
+	if (ways[at].agreed < TRACE_AGREED)
+		return 0;
+	arch_copy_regs(regs, ctx);
+	if (differences(regs, candidates[at]) || differences(regs, pointers[at]))
+		return 0;
+	agree(spot);
+	return 1;
 }
 
 /* Learns the registers that have been right at this spot each time. */
@@ -232,8 +318,7 @@ TRACE_NOINLINE int learn(user_regs *ctx, __u32 spot, const struct trace_way *way
 	known->frame = (__u8)first_of(frames);
 	known->instr = (__u8)first_of(instrs);
 	known->back = way->back;
-	if (known->agreed < TRACE_AGREED_SEVERAL)
-		known->agreed++;
+	agree(spot);
 	return 0;
 }
 
@@ -312,7 +397,8 @@ TRACE_NOINLINE int entered_frame(user_regs *ctx, struct trace_way *known, struct
 	return 1;
 }
 
-BPF_INLINE int find_frame(user_regs *ctx, __u32 spot, struct place *p)
+/* `learned`: the learned registers may be used. */
+BPF_INLINE int find_frame(user_regs *ctx, __u32 spot, struct place *p, int learned)
 {
 	struct trace_way way = { 0 }, *known = &ways[spot & (TRACE_SPOTS - 1)];
 	__u8 other = 0;
@@ -320,14 +406,13 @@ BPF_INLINE int find_frame(user_regs *ctx, __u32 spot, struct place *p)
 	p->type = code_type_at(ctx, spot);
 	if (!cfg.by_opcode)
 		return entered_frame(ctx, known, p);
-	if (is_learned(spot) && known_frame(ctx, known, p)) {
+	if (learned && known_frame(ctx, known, p)) {
 		if (!p->other)
 			return 1;
 		other = 1;
 	}
-	count(TRACE_CTR_note_searched);
 	*p = (struct place){ .type = p->type };
-	if (search_frame(ctx, &way, p)) {
+	if (search_frame(ctx, known, &way, p)) {
 		learn(ctx, spot, &way);
 		return 1;
 	}

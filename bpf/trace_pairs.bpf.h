@@ -71,7 +71,7 @@ BPF_INLINE void learn_register(__u32 spot, __u32 same)
 		known->agreed = 0;
 	candidates[spot & (TRACE_SPOTS - 1)] = same;
 	known->frame = (__u8)choose_register(same);
-	known->agreed++;
+	agree(spot);
 }
 
 /* A function ends: its frame is the one that the thread runs. */
@@ -138,7 +138,7 @@ BPF_INLINE int on_end(user_regs *ctx, __u32 spot, __u32 kind)
 	const volatile struct trace_spot *s = &cfg.spots[BOUND(spot, TRACE_SPOTS)];
 	__u64 frame;
 
-	if (!is_learned(spot))
+	if (!is_learned(spot) && !agrees(ctx, spot))
 		learn_end(ctx, spot);
 	frame = known->agreed ? arch_reg(ctx, known->frame) : 0;
 	if (by_process && !is_frame(frame, code_type_at(ctx, spot)))
@@ -168,7 +168,7 @@ TRACE_NOINLINE int learn_exit(user_regs *ctx, __u32 spot, __u64 frame)
 		same &= candidates[spot & (TRACE_SPOTS - 1)];
 	candidates[spot & (TRACE_SPOTS - 1)] = same;
 	known->frame = (__u8)choose_register(same);
-	known->agreed++;
+	agree(spot);
 	return 0;
 }
 
@@ -210,7 +210,7 @@ TRACE_NOINLINE int on_exit_insn(user_regs *ctx, __u32 spot)
 	if (!entry)
 		return 0;
 	frame = *entry;
-	if (!is_learned(spot))
+	if (!is_learned(spot) && !agrees(ctx, spot))
 		learn_exit(ctx, spot, frame);
 	else if (candidates[spot & (TRACE_SPOTS - 1)])
 		frame = exit_frame(ctx, spot, frame);

@@ -219,6 +219,17 @@ def test_callers_in_registers():
     assert compare_million(conftest.INTERPRETERS["3.11"], rounds=1) > 50000
 
 
+def test_learning_is_cheap(python):
+    """Few calls are looked for in all registers, and none once they are known: a slow program has not many calls by which its
+    price is judged."""
+    with Target(python, "counted.py", "run") as target:
+        trace = Trace(target.pid, "-v", "--top", 0, "--force")
+        work(target)
+        trace.finish()
+    hits, searched = map(int, re.search(r"(\d+) hits, .* (\d+) searched", "".join(trace.messages)).groups())
+    assert hits > 5000 and searched < 0.002 * hits, (hits, searched)
+
+
 FORMATS = {  # (thread, indentation, beginning or end, function); file:line of another tool's line are left out
     "pythonflow": r"\d+ +\d+ +(\d+) +[\d.]+ ( *)(->|<-) %s\.(.*)",
     "systemtap": r" *\d+ [^(]+\((\d+)\):( *) (=>|<=) (.*) in %s:\d+",
