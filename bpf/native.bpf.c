@@ -58,7 +58,8 @@ BPF_INLINE void send(__u32 kind, __u32 function, __u64 cfa)
 	}
 	e->ns = bpf_ktime_get_ns();
 	e->cfa = cfa;
-	e->tid = (__u32)task_seen_from(native_cfg.pidns_dev, native_cfg.pidns_inum);
+	e->tid = (__u32)task_seen_from(native_cfg.pidns_dev, native_cfg.pidns_inum,
+				       native_cfg.pidns_level);
 	e->function = function;
 	e->kind = kind;
 	e->lost = before;

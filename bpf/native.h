@@ -46,7 +46,8 @@ PYPERF_ASSERT_SIZE(struct native_inside, 16);
 /* In .rodata. */
 struct native_cfg {
 	__u64 pidns_dev; /* /proc/self/ns/pid of the caller, if it is not the initial one */
-	__u64 pidns_inum;
+	__u32 pidns_inum;
+	__u32 pidns_level;
 	__u32 first;	/* number of the function from which on calls are wanted */
 	__u32 ra_below; /* the return address is so many bytes below the CFA */
 };

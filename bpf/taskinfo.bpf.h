@@ -40,16 +40,26 @@ BPF_INLINE __u32 task_inner_nr(struct task_struct *task)
 }
 
 /*
- * The current process and, in the low half, its thread, as a pid namespace sees them: that whose
- * file has this device and inode; inum 0: the initial one.
+ * The current process and, in the low half, its thread, as a pid namespace sees them: that at
+ * `level` whose file has this device and inode; inum 0: the initial one. The helper answers only in
+ * a process whose own namespace that is (kernel/bpf/helpers.c); of one in a namespace within it the
+ * kernel's structs tell.
  */
-BPF_INLINE __u64 task_seen_from(__u64 dev, __u64 inum)
+BPF_INLINE __u64 task_seen_from(__u64 dev, __u32 inum, __u32 level)
 {
 	struct bpf_pidns_info here;
+	struct task_struct *task;
+	__u32 tid;
 
-	if (inum && !bpf_get_ns_current_pid_tgid(dev, inum, &here, sizeof(here)))
+	if (!inum)
+		return bpf_get_current_pid_tgid();
+	if (!bpf_get_ns_current_pid_tgid(dev, inum, &here, sizeof(here)))
 		return (__u64)here.tgid << 32 | here.pid;
-	return bpf_get_current_pid_tgid();
+	task = (void *)bpf_get_current_task();
+	tid = task_nr_in(task, level, inum);
+	if (!tid)
+		return bpf_get_current_pid_tgid();
+	return (__u64)task_nr_in(BPF_CORE_READ(task, group_leader), level, inum) << 32 | tid;
 }
 
 /* The thread pointer of a task. */

@@ -133,7 +133,8 @@ struct trace_cfg {
 	__u32 spot_cnt;
 	__u32 by_cookie; /* the cookie of a breakpoint is its number in `spots` */
 	__u64 pidns_dev; /* /proc/self/ns/pid of the caller, if it is not the initial one */
-	__u64 pidns_inum;
+	__u32 pidns_inum;
+	__u32 pidns_level;
 	__u64 interp_head;   /* of the pointer to the first PyInterpreterState, as code_type */
 	__u32 exc_at;	     /* in a PyThreadState: the exception, up to 3.11 its type */
 	__u32 exc_traceback; /* 3.12+: in the exception: its traceback; 0: it is beside its type */

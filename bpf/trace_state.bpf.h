@@ -236,10 +236,16 @@ BPF_INLINE void count(enum trace_counter which)
 		__sync_fetch_and_add(&c->n[which], 1);
 }
 
+/* Global, so that the verifier checks it once, not wherever this_task() is. */
+BPF_NOINLINE __u64 task_of_namespace(void)
+{
+	return task_seen_from(cfg.pidns_dev, cfg.pidns_inum, cfg.pidns_level);
+}
+
 /* The process and, in the low half, its thread, as the caller's PID namespace sees them. */
 BPF_INLINE __u64 this_task(void)
 {
-	return task_seen_from(cfg.pidns_dev, cfg.pidns_inum);
+	return cfg.pidns_inum ? task_of_namespace() : bpf_get_current_pid_tgid();
 }
 
 BPF_INLINE __u32 this_process(void)

@@ -24,6 +24,12 @@ sys.path.insert(0, sys.argv[1])
 import harness
 from tracing import PROGRAM, Target, counts_of, truth_of, work
 one, other = sys.argv[2:4]
+UNSHARE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+def inner(pid, levels):
+    for _ in range(levels):
+        with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+            pid, = map(int, f.read().split())
+    return pid
 class All:
     def __init__(self, *args, stdout=subprocess.PIPE):
         self.err = tempfile.TemporaryFile("w+")
@@ -88,10 +94,12 @@ print(json.dumps({
 
 
 REFUSED = COMMON + """
+levels = int(sys.argv[5])
 SPIN = "import sys\\ndef f(): pass\\nprint('ready', flush=True)\\nwhile True: f()\\n"
 with Target(one, "counted.py", "run") as a, Target(other, "counted.py", "run") as b, \\
-        subprocess.Popen([one, "-c", SPIN], stdout=subprocess.PIPE) as spin:
+        subprocess.Popen(levels * UNSHARE + [one, "-c", SPIN], stdout=subprocess.PIPE) as spin:
     assert spin.stdout.readline() == b"ready\\n"
+    spin_pid = inner(spin.pid, levels)
     out = tempfile.TemporaryFile("w+")
     trace = All("-v", *json.loads(sys.argv[4]), stdout=out)
     for said in ["process %d (counted.py) is traced" % t.pid for t in (a, b)] + ["would slow it down", "counting the"]:
@@ -100,8 +108,23 @@ with Target(one, "counted.py", "run") as a, Target(other, "counted.py", "run") a
     spin.kill()
     out.seek(0)
     last = json.loads(out.readlines()[-1])
-print(json.dumps({"refused": [p["pid"] for p in last["processes"] if p["refused"]], "spin": spin.pid,
+print(json.dumps({"refused": [p["pid"] for p in last["processes"] if p["refused"]], "spin": spin_pid,
                   "others": [a.pid, b.pid], "all": [p["pid"] for p in last["processes"]], "messages": trace.messages()}))
+"""
+
+
+# In namespaces within the one of the tracer, two and three levels deep.
+NESTED = COMMON + """
+calls = sum(map(sum, truth_of(one).values()))
+with Target(one, "counted.py", "run", prefix=UNSHARE) as a, Target(one, "counted.py", "run", prefix=2 * UNSHARE) as b:
+    pids = inner(a.pid, 1), inner(b.pid, 2)
+    trace = All("--force")
+    trace.wait_for(lambda found: all(pid in found for pid in pids))
+    work(a)
+    work(b)
+    last = trace.finish()
+hits = {p["pid"]: p["hits"] for p in last["processes"]}
+print(json.dumps({"hits": [hits[pid] for pid in pids], "calls": calls, "messages": trace.messages()}))
 """
 
 
@@ -449,10 +472,18 @@ def test_unsaid(any_python, another_python):
     run_inside(UNSAID, any_python, another_python)
 
 
-@pytest.mark.parametrize("options", [[], ["--calls", "-f", "counted.py:fib"]], ids=["count", "calls"])
-def test_too_expensive(any_python, another_python, options):
-    """One is called too often: it is refused by name, and the others go on. Also if no filter means what it calls."""
-    found = run_inside(REFUSED, any_python, another_python, json.dumps(options))
+def test_nested_namespaces(any_python):
+    """Hits of a process in a namespace within that of the tracer are its own."""
+    found = run_inside(NESTED, any_python, any_python)
+    assert all(found["calls"] <= hits for hits in found["hits"]), found
+
+
+@pytest.mark.parametrize("options, levels", [([], 0), (["--calls", "-f", "counted.py:fib"], 0), ([], 2)],
+                         ids=["count", "calls", "nested"])
+def test_too_expensive(any_python, another_python, options, levels):
+    """One is called too often: it is refused by name, and the others go on. Also if no filter means what it calls, and in a
+    namespace within that of the tracer."""
+    found = run_inside(REFUSED, any_python, another_python, json.dumps(options), str(levels))
     assert found["refused"] == [found["spin"]], found["messages"]
     assert set(found["others"]) <= set(found["all"])
     assert "process %d (" % found["spin"] in found["messages"] and "would slow it down" in found["messages"]

@@ -111,10 +111,14 @@ bool pidns__is_initial(const struct pidns *ns)
 
 struct pidns_file pidns__file(void)
 {
+	struct pidns ns;
 	struct stat st;
 
 	if (stat("/proc/self/ns/pid", &st) ||
 	    pidns__is_initial(&(struct pidns){ .inum = (uint32_t)st.st_ino }))
 		return (struct pidns_file){ 0 };
-	return (struct pidns_file){ .dev = st.st_dev, .inum = st.st_ino };
+	pidns__self(&ns); /* without its level, processes in namespaces within it are not known */
+	return (struct pidns_file){ .dev = st.st_dev,
+				    .inum = (uint32_t)st.st_ino,
+				    .level = ns.level };
 }

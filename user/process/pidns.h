@@ -25,11 +25,14 @@ int pidns__self(struct pidns *ns);
 bool pidns__is_initial(const struct pidns *ns);
 
 /*
- * What bpf_get_ns_current_pid_tgid() needs to number processes as we do: device and inode of our
- * namespace. Both are 0 in the initial one, where the kernel's own numbers are ours.
+ * What BPF needs to number the current process as we do: device and inode of our namespace for
+ * bpf_get_ns_current_pid_tgid(), and its level for processes in namespaces within it. All are 0 in
+ * the initial one, where the kernel's own numbers are ours.
  */
 struct pidns_file {
-	uint64_t dev, inum;
+	uint64_t dev;
+	uint32_t inum;
+	uint32_t level; /* 0: it could not be read */
 };
 struct pidns_file pidns__file(void);
 

@@ -253,6 +253,7 @@ static int load(struct native *n)
 	ns = pidns__file();
 	cfg->pidns_dev = ns.dev;
 	cfg->pidns_inum = ns.inum;
+	cfg->pidns_level = ns.level;
 	cfg->first = n->first;
 	cfg->ra_below = NATIVE_RA_BELOW;
 	bpf_program__set_expected_attach_type(n->skel->progs.on_place,

@@ -210,4 +210,5 @@ void trace_config__fill(struct trace_cfg *cfg, const struct trace_config *c)
 	set_gc(t, cfg);
 	cfg->pidns_dev = ns.dev;
 	cfg->pidns_inum = ns.inum;
+	cfg->pidns_level = ns.level;
 }
