@@ -96,7 +96,7 @@ TRACE_NOINLINE int find_call(user_regs *ctx, __u32 spot, struct place *p, int le
 		count(TRACE_CTR_unknown);
 		return 0;
 	}
-	if (p->other) {
+	if (p->other || came_before(p, spot)) {
 		count(TRACE_CTR_other);
 		return 0;
 	}
@@ -139,7 +139,7 @@ TRACE_NOINLINE __u64 take_call(user_regs *ctx, __u32 spot, struct place *p, __u3
 	if (!p)
 		return 0;
 	learned = cfg.by_opcode && spot != TRACE_SPOTS && (is_learned(spot) || agrees(ctx, spot));
-	if (!learned || !known_start(ctx, spot, p, frame)) {
+	if (!learned || !is_first(spot) || !known_start(ctx, spot, p, frame)) {
 		if (!find_call(ctx, spot, p, learned))
 			return 0;
 		note_start(p);

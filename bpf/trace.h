@@ -7,7 +7,7 @@
  */
 #include "pyperf.h"
 
-#define TRACE_SPOTS	 32
+#define TRACE_SPOTS	 64 /* a power of two */
 #define TRACE_OPCODES	 16
 #define TRACE_NAME_BYTES 512  /* sent of a name; user space reads longer ones itself */
 #define TRACE_LINE_BYTES 2048 /* sent of a line table, likewise */
@@ -53,7 +53,10 @@ struct trace_spot {
 	__u32 constant;
 	__u8 place; /* POINT_EXIT: enum trace_place */
 	__u8 reg;   /* by DWARF number */
-	__u16 pad;
+	/*
+	 * POINT_RESUME: opcodes whose code may have jumped here, after a hit of their own; 0: none
+	 */
+	__u8 before[2];
 	__s32 offset;
 };
 PYPERF_ASSERT_SIZE(struct trace_spot, 32);
@@ -180,7 +183,8 @@ PYPERF_ASSERT_SIZE(struct trace_cfg, 104 + 32 + 128 + 64 * TRACE_AUDITS + 40 * T
 /*
  * In which registers the code at a breakpoint has the frame and the next instruction. The compiler
  * has decided it once for all hits, and it is learned from the first ones: a register is the frame
- * if a code object hangs on it, and another points at RESUME in that object's bytecode.
+ * if a code object hangs on it, and another points at RESUME in that object's bytecode. Of a
+ * tail-call interpreter user space knows it before.
  */
 struct trace_way {
 	__u8 frame;  /* register */

@@ -129,6 +129,7 @@ BPF_INLINE void set_resumed(struct place *p, __u32 word)
 {
 	__u32 where = word >> 8 & cfg.resume_mask;
 
+	p->opcode = (__u8)word;
 	p->resumed = where != 0;
 	p->other = where == TRACE_RESUME_GENEXPR || !is_resume((__u8)word);
 }
@@ -418,6 +419,23 @@ BPF_INLINE int find_frame(user_regs *ctx, __u32 spot, struct place *p, int learn
 	}
 	p->other = other;
 	return other;
+}
+
+/* Is this hit of a breakpoint the first one that the call has, whatever opcode is in memory? */
+BPF_INLINE int is_first(__u32 spot)
+{
+	return !cfg.spots[BOUND(spot, TRACE_SPOTS)].before[0];
+}
+
+/*
+ * The code of the opcode in memory has jumped here, and there the call had a hit already: this is
+ * RESUME's code, and the dispatch comes to it only if RESUME is in memory.
+ */
+BPF_INLINE int came_before(const struct place *p, __u32 spot)
+{
+	const volatile struct trace_spot *s = &cfg.spots[BOUND(spot, TRACE_SPOTS)];
+
+	return p->opcode && (s->before[0] == p->opcode || s->before[1] == p->opcode);
 }
 
 /* ---- who calls it ---------------------------------------------------------------------------- */

@@ -224,6 +224,7 @@ struct place {
 	__u8 callee;  /* not wanted itself, but called by what is */
 	__u8 from;    /* trace_count.from */
 	__u8 sent;    /* with cfg.from: it is wanted, if it is inside */
+	__u8 opcode;  /* in memory: a form of RESUME, or what stands in its place */
 };
 
 /* Preemptible: two programs of one CPU may meet here. */

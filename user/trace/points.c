@@ -11,6 +11,7 @@
 #include "trace/auditor.h"
 #include "trace/collector.h"
 #include "trace/exits.h"
+#include "trace/handlers.h"
 #include "elf/insn.h"
 
 #define WORDS_AT_ONCE 8192	 /* of the file */
@@ -23,6 +24,7 @@
 #define MIN_INSIDE    128	 /* of the dispatch table, in the eval loop */
 #define STUB_BYTES    16	 /* of a part that is never executed */
 #define MAX_RECORDERS 8
+#define MAX_PARTS     64 /* of a function */
 
 /* ---- the table ------------------------------------------------------------------------------- */
 /*
@@ -243,10 +245,11 @@ int dispatch__find(const struct elf_file *ef, const struct code_range *r, size_t
 struct search {
 	const struct elf_file *ef;
 	const struct py_binary *bin;
-	struct code_range parts[MAX_EVAL_RANGES];
+	struct code_range parts[MAX_PARTS];
 	size_t part_cnt;
 	uint64_t *targets; /* of direct branches in the eval loop, and of the table; ascending */
 	size_t target_cnt, target_cap;
+	struct handlers handlers; /* of a tail-call interpreter */
 	struct trace_points *out;
 };
 
@@ -376,9 +379,11 @@ struct opcode_use {
 	bool first_calls_only;
 };
 
+#define OPCODE_USES 10
+
 struct opcode_table {
 	uint32_t version; /* PY_VERSION_HEX >> 16 */
-	struct opcode_use use[10];
+	struct opcode_use use[OPCODE_USES];
 };
 
 /* clang-format off */
@@ -444,34 +449,123 @@ static bool is_shared(const uint64_t *table, uint8_t opcode)
 	return false;
 }
 
-static int find_handlers(struct search *s, const struct opcode_table *o)
+/*
+ * Collects the branches that may lead into the code that begins here. None does if the breakpoint
+ * is at its first instruction.
+ */
+static int collect_around(struct search *s, uint64_t addr)
 {
-	uint64_t table[OPCODE_CNT];
+	uint8_t code[INSN_MAX];
+	struct insn insn;
+	int err;
+
+	s->target_cnt = 0;
+	if (!insn__at(s->ef, addr, code, &insn) && insn.emulated)
+		return 0;
+	err = handlers__parts(&s->handlers, addr, s->parts, &s->part_cnt, MAX_PARTS);
+	if (!err)
+		err = collect_targets(s);
+	return err && err != -ENOMEM ? refuse(s, "the code of its opcodes cannot be read") : err;
+}
+
+/*
+ * The code of other forms of RESUME sometimes jumps to RESUME's own (JUMP_TO_PREDICTED() in
+ * Python/ceval_macros.h): the same call comes by a second time.
+ */
+static void set_before(struct trace_point *p, const struct opcode_table *o)
+{
+	size_t cnt = 0;
+
+	if (p->kind != POINT_RESUME || !p->first_calls_only)
+		return;
+	for (size_t i = 0; i < OPCODE_USES && cnt < sizeof(p->before); i++)
+		if (o->use[i].kind == POINT_RESUME && o->use[i].opcode != p->opcode)
+			p->before[cnt++] = o->use[i].opcode;
+}
+
+static int add_handler(struct search *s, const struct opcode_table *o, const struct opcode_use *u,
+		       uint64_t addr)
+{
+	int err = s->out->by_function ? collect_around(s, addr) : 0;
+	struct trace_point *p;
+
+	if (!err)
+		err = add_point(s, (enum point_kind)u->kind, u->opcode, addr, u->first_calls_only);
+	if (err || !s->out->by_function)
+		return err;
+	p = &s->out->at[s->out->cnt - 1];
+	p->by_convention =
+		p->addr == addr &&
+		handlers__is_by_convention(s->ef, addr, s->bin->interp.layout.frame_lasti);
+	set_before(p, o);
+	return 0;
+}
+
+/* Of a tail-call interpreter: see handlers.h. */
+static int add_copies(struct search *s, const struct opcode_table *o)
+{
+	struct handler_copy copies[TRACE_POINTS_MAX];
+	uint64_t wanted[OPCODE_USES];
+	size_t cnt = 0, copy_cnt;
+	int err;
+
+	for (; cnt < OPCODE_USES && o->use[cnt].kind; cnt++)
+		wanted[cnt] = s->handlers.table[o->use[cnt].opcode];
+	err = handlers__find_copies(&s->handlers, wanted, cnt, copies, &copy_cnt,
+				    TRACE_POINTS_MAX - 1 - s->out->cnt);
+	if (err == -E2BIG)
+		return refuse(s, "the code of its opcodes has been copied to too many places");
+	if (err == -ENOTSUP)
+		return refuse(s, "where the code of its opcodes has been copied to cannot be told");
+	for (size_t i = 0; i < copy_cnt && !err; i++)
+		err = add_handler(s, o, &o->use[copies[i].of], copies[i].addr);
+	return err;
+}
+
+static int find_table(struct search *s, uint64_t table[OPCODE_CNT])
+{
 	int err = dispatch__find(s->ef, s->parts, s->part_cnt, table, &s->out->table);
 
+	if (err == -ENOENT) {
+		err = handlers__find(&s->handlers, s->ef, s->parts, s->part_cnt);
+		s->out->by_function = !err;
+		s->out->table = s->handlers.addr;
+		memcpy(table, s->handlers.table, sizeof(s->handlers.table));
+	}
 	if (err == -ENOENT)
-		return refuse(s, "its dispatch table was not found: none of its calls can be "
-				 "seen (a tail-call interpreter has no such table)");
-	if (err == -EEXIST)
-		return refuse(s, "it has several dispatch tables");
+		return refuse(s, "its dispatch table was not found: none of its calls can be seen");
+	return err == -EEXIST ? refuse(s, "it has several dispatch tables") : err;
+}
+
+static int collect_loop(struct search *s, const uint64_t *table)
+{
+	int err = 0;
+
 	for (size_t i = 0; i < OPCODE_CNT && !err; i++)
 		err = add_target(s, table[i]);
 	if (!err)
 		err = collect_targets(s);
-	if (err == -ENOTSUP)
-		return refuse(s, "the code of its eval loop cannot be read");
+	return err == -ENOTSUP ? refuse(s, "the code of its eval loop cannot be read") : err;
+}
+
+static int find_handlers(struct search *s, const struct opcode_table *o)
+{
+	uint64_t table[OPCODE_CNT];
+	int err = find_table(s, table);
+
+	if (!err && !s->out->by_function)
+		err = collect_loop(s, table);
 	if (err)
 		return err;
 	s->out->handler_cnt = count_different(table);
-	for (size_t i = 0; i < 10 && o->use[i].kind && !err; i++) {
+	for (size_t i = 0; i < OPCODE_USES && o->use[i].kind && !err; i++) {
 		const struct opcode_use *u = &o->use[i];
 
 		if (is_shared(table, u->opcode))
 			return refuse(s, "its dispatch table has other opcodes than its version's");
-		err = add_point(s, (enum point_kind)u->kind, u->opcode, table[u->opcode],
-				u->first_calls_only);
+		err = add_handler(s, o, u, table[u->opcode]);
 	}
-	return err;
+	return err || !s->out->by_function ? err : add_copies(s, o);
 }
 
 /*
@@ -646,6 +740,7 @@ int trace_points__find(const struct elf_file *ef, const struct py_binary *bin,
 		s.parts[s.part_cnt++] =
 			(struct code_range){ bin->interp.eval[i].start, bin->interp.eval[i].end };
 	err = find_points(&s);
+	handlers__free(&s.handlers);
 	free(s.targets);
 	elf_file__forget(ef);
 	return err;

@@ -8,7 +8,7 @@
  *    up to 3.10   each call of a Python function calls the eval function: its first instructions
  *    from 3.11    the eval loop calls Python functions itself. Each begins with the opcode RESUME,
  *                 whose code the dispatch table names: 256 addresses in the eval loop, one for each
- *                 opcode
+ *                 opcode; in a tail-call interpreter, of functions
  *
  * A breakpoint is set on an instruction that the kernel emulates (insn.h): the first one of the
  * entry or of the opcode's code. The code before it has no branch, so each execution passes it. If
@@ -47,6 +47,9 @@ struct trace_point {
 	bool joined;
 	/* an opcode that another one replaces after its first executions */
 	bool first_calls_only;
+	bool by_convention; /* by_function: the registers are as handlers.h says */
+	/* by_function: other opcodes whose code may have jumped here, after a hit; 0: none */
+	uint8_t before[2];
 };
 
 struct trace_points {
@@ -54,6 +57,7 @@ struct trace_points {
 	size_t cnt;
 	uint64_t table;		    /* link address of the dispatch table; 0: none is needed */
 	unsigned handler_cnt;	    /* different addresses in it */
+	bool by_function;	    /* a tail-call interpreter: see handlers.h */
 	const char *why_not;	    /* a constant sentence when the result is -ENOTSUP */
 	const char *why_not_all;    /* of audit events: NULL, or which may not be seen */
 	const char *why_no_returns; /* the same if calls can be counted but not timed; or NULL */

@@ -110,7 +110,12 @@ static void print_points(struct printer *p)
 			tp->why_not ? tp->why_not : strerror(-p->points_err));
 		return;
 	}
-	if (tp->table)
+	if (tp->by_function)
+		fprintf(p->f,
+			"Calls of Python functions: breakpoints in the functions of opcodes, by "
+			"their table at 0x%" PRIx64 " (%u functions)\n",
+			tp->table, tp->handler_cnt);
+	else if (tp->table)
 		fprintf(p->f,
 			"Calls of Python functions: breakpoints in the eval loop, by its dispatch "
 			"table at 0x%" PRIx64 " (%u codes)\n",

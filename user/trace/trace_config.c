@@ -5,6 +5,7 @@
 
 #include "process/pidns.h"
 #include "python/pylayout.h"
+#include "trace/handlers.h"
 #include "trace/pairs.h"
 
 #define IMPORT_FRAMES 24 /* of a stack: those of importlib and what has called them */
@@ -32,6 +33,17 @@ static void add_opcodes(struct trace_cfg *cfg, uint32_t version)
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
 		if (others[i].version == version)
 			memcpy(cfg->opcodes + cnt, others[i].opcodes, sizeof(others[i].opcodes));
+}
+
+/* Several breakpoints may be of one opcode. */
+static void add_opcode(struct trace_cfg *cfg, uint8_t opcode)
+{
+	size_t i = 0;
+
+	while (i < TRACE_OPCODES && cfg->opcodes[i] && cfg->opcodes[i] != opcode)
+		i++;
+	if (i < TRACE_OPCODES)
+		cfg->opcodes[i] = opcode;
 }
 
 static bool is_call(const struct trace_point *p)
@@ -158,7 +170,6 @@ void trace_config__fill(struct trace_cfg *cfg, const struct trace_config *c)
 	const struct tracer_events *e = c->events;
 	const struct target *t = c->target;
 	bool is_315 = t->py.version_hex >= PY_VERSION_MINOR_HEX(3, 15);
-	size_t opcode_cnt = 0;
 
 	*cfg = (struct trace_cfg){ .layout = t->py.interp.layout,
 				   .code_type = t->bias + t->py.interp.code_type,
@@ -188,16 +199,18 @@ void trace_config__fill(struct trace_cfg *cfg, const struct trace_config *c)
 
 		if (!trace_config__is_used(e, p))
 			continue;
-		cfg->spots[cfg->spot_cnt++] = (struct trace_spot){ .pc = t->bias + p->addr,
-								   .kind = p->kind,
-								   .condition = p->condition,
-								   .sp_below = p->sp_below,
-								   .constant = constant_of(t, p),
-								   .place = p->place,
-								   .reg = p->reg,
-								   .offset = p->value_offset };
+		cfg->spots[cfg->spot_cnt++] =
+			(struct trace_spot){ .pc = t->bias + p->addr,
+					     .kind = p->kind,
+					     .condition = p->condition,
+					     .sp_below = p->sp_below,
+					     .constant = constant_of(t, p),
+					     .place = p->place,
+					     .reg = p->reg,
+					     .before = { p->before[0], p->before[1] },
+					     .offset = p->value_offset };
 		if (p->kind == POINT_RESUME)
-			cfg->opcodes[opcode_cnt++] = p->opcode;
+			add_opcode(cfg, p->opcode);
 	}
 	if (e->from)
 		set_from(cfg, e->from->function);
@@ -211,4 +224,22 @@ void trace_config__fill(struct trace_cfg *cfg, const struct trace_config *c)
 	cfg->pidns_dev = ns.dev;
 	cfg->pidns_inum = ns.inum;
 	cfg->pidns_level = ns.level;
+}
+
+void trace_config__set_ways(struct trace_way ways[TRACE_SPOTS], const struct tracer_events *e,
+			    const struct trace_points *points)
+{
+	size_t spot = 0;
+
+	for (size_t i = 0; i < points->cnt; i++) {
+		const struct trace_point *p = &points->at[i];
+
+		if (!trace_config__is_used(e, p))
+			continue;
+		if (p->by_convention)
+			ways[spot] = (struct trace_way){ .frame = HANDLER_FRAME,
+							 .instr = HANDLER_INSTR,
+							 .agreed = TRACE_LEARNED };
+		spot++;
+	}
 }

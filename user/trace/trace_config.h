@@ -21,6 +21,9 @@ struct trace_config {
 };
 
 void trace_config__fill(struct trace_cfg *cfg, const struct trace_config *c);
+/* The registers at those breakpoints where they are known before the first hit. */
+void trace_config__set_ways(struct trace_way ways[TRACE_SPOTS], const struct tracer_events *e,
+			    const struct trace_points *points);
 /* Is there a breakpoint at this point? cfg.spots has the used ones, in their order. */
 bool trace_config__is_used(const struct tracer_events *e, const struct trace_point *p);
 /* Are any wanted, or are calls only counted? */

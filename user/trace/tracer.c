@@ -488,6 +488,7 @@ static int load(struct tracer *tr)
 	trace_config__fill(&cfg, &config);
 	cfg.values = tr->values_cfg;
 	memcpy((void *)&tr->skel->rodata->cfg, &cfg, sizeof(cfg));
+	trace_config__set_ways(tr->skel->bss->ways, &tr->on_event, &tr->points);
 	/* The verifier needs most of the time that a start takes. */
 	bpf_program__set_autoload(tr->skel->progs.on_call, false);
 	bpf_program__set_autoload(tr->skel->progs.on_event, false);
