@@ -108,10 +108,10 @@ PYPERF_ASSERT_SIZE(struct wait_state, 32);
 /*
  * counted_waits: thread, as wait_thread.tid -> the part of a wait that user/ counts before the wait
  * ends: from `out_ns`, where it began, to `until_ns`. user/ inserts and deletes. When the wait ends
- * BPF counts what is left of it, and says so in wait_thread.counted_ns.
+ * BPF counts what is left of it, and says so here, because the thread may end next.
  */
 struct wait_counted {
-	__u64 out_ns, until_ns;
+	__u64 out_ns, until_ns; /* out_ns: 0 when BPF has left the part out */
 };
 PYPERF_ASSERT_SIZE(struct wait_counted, 16);
 
@@ -137,15 +137,14 @@ struct wait_thread {
 	__u64 bare_wait_ns, bare_queue_ns;
 	/* Sums over all of its life that was seen. */
 	__u64 ran_ns, queued_ns, waited_ns;
-	__u32 tgid, tid;  /* as the caller's pid namespace sees them */
-	__u16 preempted;  /* it left its CPU although it could run */
-	__u8 in_call;	  /* ... in a system call; of WAIT_LATE only */
-	__u8 polls;	  /* ... to wait in the poll of struct loop_thread */
-	__u32 slot;	  /* of struct shares */
-	__u64 futex;	  /* the futex of its last wait, if that is known */
-	__u64 counted_ns; /* until_ns of the last part that was left out at a wait's end */
+	__u32 tgid, tid; /* as the caller's pid namespace sees them */
+	__u16 preempted; /* it left its CPU although it could run */
+	__u8 in_call;	 /* ... in a system call; of WAIT_LATE only */
+	__u8 polls;	 /* ... to wait in the poll of struct loop_thread */
+	__u32 slot;	 /* of struct shares */
+	__u64 futex;	 /* the futex of its last wait, if that is known */
 };
-PYPERF_ASSERT_SIZE(struct wait_thread, 112);
+PYPERF_ASSERT_SIZE(struct wait_thread, 104);
 
 /* ---- Event loops ---------------------------------------------------------------------------- */
 

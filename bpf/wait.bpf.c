@@ -296,18 +296,18 @@ BPF_INLINE struct wait_thread *first_seen(struct task_struct *task, __u32 nr, in
 }
 
 /* Up to when user/ has counted the wait that ends; 0: nothing of it. It learns what is left out. */
-BPF_INLINE __u64 take_counted(struct wait_thread *t)
+BPF_INLINE __u64 take_counted(const struct wait_thread *t)
 {
 	__u32 tid = t->tid;
-	const struct wait_counted *part;
+	struct wait_counted *part;
 
 	if (t->out_ns >= wait_state().counted_ns)
 		return 0;
 	part = bpf_map_lookup_elem(&counted_waits, &tid);
 	if (!part || part->out_ns != t->out_ns)
 		return 0;
-	t->counted_ns = part->until_ns;
-	return t->counted_ns;
+	part->out_ns = 0;
+	return part->until_ns;
 }
 
 /*
@@ -333,7 +333,7 @@ BPF_INLINE void end_wait(struct wait_thread *t, __u32 nr, __u64 now)
 	t->queued_ns += now - woken;
 	*(bare ? &t->bare_wait_ns : &t->due_wait_ns) += draw_rest(t->out_ns, woken, counted_ns);
 	*(bare ? &t->bare_queue_ns : &t->due_queue_ns) += draw_rest(woken, now, counted_ns);
-	t->out_ns = 0; /* after counted_ns */
+	t->out_ns = 0; /* after take_counted() */
 	t->in_ns = now;
 	if (t->polls)
 		begin_stretch(nr, now);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Waits that last longer than a window of the agent: each window has its part, against the program's own clock."""
 import collections
+import contextlib
 import json
 import os
 import re
@@ -134,6 +135,41 @@ def test_each_window_has_its_part(agents, any_python, tmp_path):
                             capture_output=True, text=True, check=False)
     assert report.returncode == 0, report.stderr
     assert waited(pprof_read.read(stored))["first"] == pytest.approx(sums["first"])
+
+
+BRIEF_VICTIM = """
+import time
+print(time.monotonic(), flush=True)
+time.sleep(1e6)
+"""
+
+
+def test_killed_behind_a_border(agents, any_python):
+    """What sleeps on when a window ends, and is killed while that window is counted, has all of its life in both."""
+    agent = agents("events = cpu-clock, off-cpu\nsmall = 0\n", window=1)
+    with contextlib.ExitStack() as stack:
+        victims = []
+        for _ in range(60):
+            victims.append(stack.enter_context(subprocess.Popen([any_python, "-S", "-c", BRIEF_VICTIM],
+                                                                env=clean_environment(OTEL_SERVICE_NAME="victims"),
+                                                                stdout=subprocess.PIPE)))
+            stack.callback(victims[-1].kill)
+        life = [-float(victim.stdout.readline()) for victim in victims]
+        agent.wait_windows("victims", 2)
+        for border in range(3):
+            second = int(time.time()) + 1  # windows begin there
+            for i in range(20 * border, 20 * border + 20):
+                time.sleep(max(second + 0.003 * (i - 20 * border) - time.time(), 0))
+                victims[i].kill()
+                life[i] += time.monotonic()
+                victims[i].wait()
+        agent.stop()
+    slept = collections.Counter()
+    for w in agent.windows():
+        for sample in w.profile["samples"] if w.service == "victims" else ():
+            if "[waits: sleep]" in {f["func"] for f in sample["stack"]}:
+                slept[sample["labels"]["pid"]] += sample["values"]["off-cpu"] / 1e9
+    assert [slept[victim.pid] for victim in victims] == pytest.approx(life, abs=0.3)
 
 
 NAPS = """

@@ -611,15 +611,18 @@ static int check_all(struct look *e)
 
 /*
  * Programs that did not see the part, because they began before it was there, have ended. So if the
- * wait goes on, its end will; if it has ended, the thread says whether it has.
+ * wait goes on, its end will; if it has ended, the part says whether it has. The thread may have
+ * ended, too.
  */
 static bool is_left_out(const struct look *e, const struct sleeper *s)
 {
 	const struct wait_thread *k = idmap__get(&e->known, s->t->tid);
+	struct wait_counted now;
 
-	if (!k)
-		return s->unseen;
-	return k->out_ns == s->out_ns || k->counted_ns == e->a.until_ns;
+	if (k ? k->out_ns == s->out_ns : s->unseen)
+		return true;
+	return !bpf_map_lookup_elem(e->a.counted_fd, &s->t->tid, &now) && !now.out_ns &&
+	       now.until_ns == e->a.until_ns;
 }
 
 static int add_part(struct openwaits *w, const struct part *part)
