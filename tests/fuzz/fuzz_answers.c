@@ -318,7 +318,10 @@ static size_t put_answer(enum call call, uint8_t *buf)
 	return ANSWER_SIZE;
 }
 
-/* Of each call an answer that is right; then a failure, and one of a helper that retires. */
+/*
+ * Of each call an answer that is right; then a failure, one of a helper that retires, and a failure
+ * that is asked for again, with descriptors.
+ */
 size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap)
 {
 	struct script s = { .call = (uint8_t)(i % CALLS),
@@ -327,7 +330,7 @@ size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap)
 			    .number = 1 };
 	size_t size;
 
-	if (i >= CALLS + 2 || cap < sizeof(s) + sizeof(struct reply))
+	if (i >= CALLS + 3 || cap < sizeof(s) + sizeof(struct reply))
 		return 0;
 	size = put_answer(s.call, buf + sizeof(s));
 	s.message_fds = s.call == CALL_OPEN || s.call == CALL_FILES || s.call == CALL_BATCH;
@@ -335,6 +338,10 @@ size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap)
 	if (i == CALLS)
 		s.result = -ENOENT;
 	s.retires = i == CALLS + 1;
+	if (i == CALLS + 2) {
+		s.result = -ECHILD;
+		s.message_fds = 3;
+	}
 	memcpy(buf, &s, sizeof(s));
 	return sizeof(s) + size;
 }

@@ -497,11 +497,12 @@ static int64_t put(struct readers *rs, struct helper *h, const struct reader_who
 		h->has_warned = false;
 		result = *(volatile int64_t *)&h->x.head->result;
 		h->retires = *(volatile uint32_t *)&h->x.head->retires;
-		if (result >= -4095 && result <= INT32_MAX)
+		if (result >= 0 && result <= INT32_MAX)
 			return result;
+		/* A failure has none, whatever came with it: whoever asks again would lose them. */
 		exchange__close(out, *out_cnt);
 		*out_cnt = 0;
-		return -EBADMSG;
+		return result >= -4095 && result < 0 ? result : -EBADMSG;
 	}
 	give_up(h, tenant__payer(tenant_of(whose)));
 	if (err == -ECANCELED)
