@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import harness
 from conftest import INTERPRETERS
 from harness import Target, poll
 from programs import prefork
-from tracing import FOLLOWS, PROGRAM, Trace, compare, compare_events, compare_million, counts_of, truth_of, work
+from tracing import FOLLOWS, PROGRAM, Trace, compare, compare_events, compare_million, counts_of, printed, truth_of, work
 
 pytestmark = pytest.mark.beside
 
@@ -239,22 +238,7 @@ FORMATS = {  # (thread, indentation, beginning or end, function); file:line of a
 @pytest.mark.parametrize("name", FORMATS)
 def test_formats(any_python, name):
     """As other tools have it: the same calls and ends, each end as far in as its beginning."""
-    answer = subprocess.run([any_python, "-B", PROGRAM, "events"], capture_output=True, check=True,
-                            timeout=harness.PATIENCE, env=harness.clean_environment())
-    truth = sorted([event.rpartition(":")[0] for event in thread] for thread in json.loads(answer.stdout))
-    with Target(any_python, "counted.py", "run") as target:
-        with subprocess.Popen([harness.PYPERF, "trace", "-p", str(target.pid), "--force", "--calls", "--format", name],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env=harness.clean_environment()) as process:
-            try:
-                assert "counting the " in process.stderr.readline()
-                with ThreadPoolExecutor(1) as reader:
-                    out = reader.submit(process.stdout.read)
-                    work(target)
-                    process.send_signal(signal.SIGINT)
-                    lines = out.result(harness.PATIENCE).splitlines()
-            finally:
-                process.kill()
+    truth, lines = printed(any_python, name)
     threads, open_calls = {}, {}
     if name == "pythonflow":
         assert lines.pop(0).split() == ["CPU", "PID", "TID", "TIME(us)", "METHOD"]
@@ -805,7 +789,7 @@ def test_seccomp(any_python, mode):
     (["trace", "-p", "1", "--top", "-1"], "whole number"),
     (["trace", "-p", "1", "-f", "shop:"], "must be FUNCTION"),
     (["trace", "-p", "1", "--max-slowdown", "x"], "number from"),
-    (["trace", "-p", "1", "--format", "pprof"], "must be pythonflow, systemtap or json"),
+    (["trace", "-p", "1", "--format", "pprof"], "must be chrome, pythonflow, systemtap or json"),
     (["trace", "-p", "1", "--format", "systemtap"], "--format systemtap goes with --calls"),
     (["trace", "-p", "1", "--calls", "--json", "--format", "pythonflow"], "without --slow and --json"),
     (["probes"], "is missing"),

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import harness
 from harness import PROGRAMS, Target
@@ -91,6 +92,26 @@ def counts_of(result, path):
     """As the program prints them."""
     return {"%s:%d" % (f["function"], f["line"]): [f["calls"], f["resumed"]]
             for f in result["functions"] if f["file"] == str(path)}
+
+
+def printed(python, format_name):
+    """The events of each thread as the interpreter itself says, like "+f", and the lines of `trace` in a format."""
+    answer = subprocess.run([python, "-B", PROGRAM, "events"], capture_output=True, check=True,
+                            timeout=harness.PATIENCE, env=harness.clean_environment())
+    truth = sorted([event.rpartition(":")[0] for event in thread] for thread in json.loads(answer.stdout))
+    with Target(python, "counted.py", "run") as target:
+        with subprocess.Popen([harness.PYPERF, "trace", "-p", str(target.pid), "--force", "--calls",
+                               "--format", format_name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env=harness.clean_environment()) as process:
+            try:
+                assert "counting the " in process.stderr.readline()
+                with ThreadPoolExecutor(1) as reader:
+                    out = reader.submit(process.stdout.read)
+                    work(target)
+                    process.send_signal(signal.SIGINT)
+                    return truth, out.result(harness.PATIENCE).splitlines()
+            finally:
+                process.kill()
 
 
 def truth_of(python):

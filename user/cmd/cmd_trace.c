@@ -148,7 +148,7 @@ static void usage(void)
 	       "  -o, --output FILE      draw these calls, or those of --calls: x.html, x.svg\n"
 	       "  -d, --duration SEC     default: at Ctrl-C  -i, --interval SEC  of tables (1)\n"
 	       "      --top N            functions shown, 0: all (%d)  --force  at any cost\n"
-	       "      --json             JSON, no tables  --format FORMAT  pythonflow, systemtap\n"
+	       "      --json             JSON  --format FORMAT  chrome, pythonflow or systemtap\n"
 	       "      --max-slowdown PERCENT  end if the first 100 ms cost more (default %d)\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
@@ -280,8 +280,10 @@ static int set_format(struct counting_opts *o, const char *arg)
 		o->format = TIMING_PYTHONFLOW;
 	} else if (!strcmp(arg, "systemtap")) {
 		o->format = TIMING_SYSTEMTAP;
+	} else if (!strcmp(arg, "chrome")) {
+		o->format = TIMING_CHROME;
 	} else {
-		log_err("--format %s: must be pythonflow, systemtap or json", arg);
+		log_err("--format %s: must be chrome, pythonflow, systemtap or json", arg);
 		return -EINVAL;
 	}
 	return 0;
@@ -422,15 +424,21 @@ static int check_probes(const struct trace_cmd *t)
 	return -EINVAL;
 }
 
-/* --format pythonflow and systemtap are about lines of calls. */
+/* --format, but for json, is about lines of calls. */
 static int check_format(const struct trace_cmd *t)
 {
+	static const char *const names[] = {
+		[TIMING_PYTHONFLOW] = "pythonflow",
+		[TIMING_SYSTEMTAP] = "systemtap",
+		[TIMING_CHROME] = "chrome",
+	};
+
 	if (t->o.format == TIMING_LINES ||
 	    (t->o.what == COUNTING_CALLS && t->o.mode == TIMING_CALLS && !is_slow(&t->o) &&
 	     !t->o.json && !t->probes.cnt && !t->native.function))
 		return 0;
 	log_err("trace: --format %s goes with --calls, without --slow and --json",
-		t->o.format == TIMING_PYTHONFLOW ? "pythonflow" : "systemtap");
+		names[t->o.format]);
 	return -EINVAL;
 }
 

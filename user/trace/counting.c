@@ -684,6 +684,8 @@ static int finish(struct counting *c)
 		imports__lose(c->imports, tracer__lost(c->tracer));
 		imports__finish(c->imports, c->end_ns);
 	}
+	if (c->timing)
+		timing__end_lines(c->o->format, timing__wrote_lines(c->timing));
 	err = show(c, true);
 	if (!err && c->picture &&
 	    (timing__draw(c->timing, c->picture) ||

@@ -590,6 +590,8 @@ static int finish_calls(struct counting_all *c)
 		if (f->timing)
 			timing__lose(f->timing, tracer__lost(f->tracer));
 	}
+	if (c->blocks)
+		timing__end_lines(c->o->format, *blocks__headed(c->blocks));
 	return err ? err : write_calls(c);
 }
 

@@ -161,8 +161,8 @@ static const struct trace_value *values_of(const struct timing *t, const struct 
 	return has && a->frame == t->frame ? t->values : NULL;
 }
 
-static void values_json(struct timing *t, struct json *j, const struct activation *a,
-			const struct py_function *f, enum pairs_how how)
+void timing__values_json(struct timing *t, struct json *j, const struct activation *a,
+			 const struct py_function *f, enum pairs_how how)
 {
 	const struct trace_value *at = values_of(t, a, how);
 
@@ -215,7 +215,7 @@ static void write_event_json(struct timing *t, const struct activation *a,
 		json__uint(&j, "total_ns", times->total_ns);
 		json__uint(&j, "own_ns", times->own_ns);
 	}
-	values_json(t, &j, a, f, how);
+	timing__values_json(t, &j, a, f, how);
 	json__end(&j, '}');
 	fputc('\n', stdout);
 }
@@ -314,7 +314,10 @@ static void on_begun(void *ctx, struct activation *a)
 	f->resumed += a->how == PAIRS_RESUME;
 	if (t->paths)
 		a->mark = way_of(t, a, f);
-	write_event(t, a, f, a->how, NULL);
+	if (t->format == TIMING_CHROME)
+		timing_chrome__begin(t, a, &f->function, a->how);
+	else
+		write_event(t, a, f, a->how, NULL);
 }
 
 static void on_ended(void *ctx, const struct activation *a, enum pairs_how how,
@@ -344,7 +347,10 @@ static void on_ended(void *ctx, const struct activation *a, enum pairs_how how,
 		timing_hist__take(f, times);
 		timing_slow__take(t, f, a, how, times);
 	}
-	write_event(t, a, f, how, times);
+	if (t->format == TIMING_CHROME)
+		timing_chrome__end(t, a, &f->function, how, times);
+	else
+		write_event(t, a, f, how, times);
 }
 
 static void on_lost(void *ctx, uint32_t cnt)
@@ -355,6 +361,10 @@ static void on_lost(void *ctx, uint32_t cnt)
 	t->lost_cnt += cnt;
 	if (t->mode != TIMING_CALLS)
 		return;
+	if (t->format == TIMING_CHROME) {
+		timing_chrome__write_lost(t, cnt);
+		return;
+	}
 	/* Of many processes nobody knows which one, but for its interpreter. */
 	lost__add(b,
 		  t->json		      ? LOST_JSON
@@ -449,7 +459,7 @@ void timing__set_many(struct timing *t, struct blocks *blocks, const char *versi
 void timing__end_process(struct timing *t, pid_t pid)
 {
 	pairs__end_process(t->pairs, (uint32_t)pid);
-	timing_format__end_process(t, (uint32_t)pid);
+	thread_names__end_process(&t->threads, (uint32_t)pid);
 	idmap__remove(&t->tops, (uint64_t)pid);
 }
 
@@ -520,11 +530,16 @@ void timing__set_format(struct timing *t, enum timing_format format)
 	t->format = format;
 }
 
+bool timing__wrote_lines(const struct timing *t)
+{
+	return t->headed;
+}
+
 void timing__free(struct timing *t)
 {
 	if (!t)
 		return;
-	timing_format__free(t);
+	thread_names__free(&t->threads);
 	pairs__free(t->pairs);
 	for (size_t i = 0; i < t->cnt; i++)
 		window__free(t->all[i].window);

@@ -33,6 +33,7 @@ enum timing_format {
 	TIMING_LINES,	   /* with times, and a table behind them */
 	TIMING_PYTHONFLOW, /* as bcc's tool of this name has them */
 	TIMING_SYSTEMTAP,  /* as scripts for SystemTap with thread_indent() have them */
+	TIMING_CHROME,	   /* events of Chrome's trace format, JSON */
 };
 
 struct timing;
@@ -52,6 +53,12 @@ struct timing *timing__new(enum timing_mode mode, bool json, struct timing_slow 
 void timing__free(struct timing *t);
 /* TIMING_LINES unless it is called. Not with `json` or `slow`. */
 void timing__set_format(struct timing *t, enum timing_format format);
+/*
+ * Writes what stands behind all lines in a format. `any`: there was a line, of whichever struct
+ * timing.
+ */
+void timing__end_lines(enum timing_format format, bool any);
+bool timing__wrote_lines(const struct timing *t); /* of a single process */
 /*
  * With TIMING_CALLS: each call has its first arguments, and each end what it has returned. Unless
  * `only` (borrowed) is NULL, only calls for which it holds are taken, with TIMING_HIST, too.

@@ -12,75 +12,13 @@
  * Of many processes, a remark stands before those of each: "# process 4711 (shop.py)".
  */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "trace/timing_parts.h"
 
-#define INDENT_MAX   60 /* levels */
-#define CHAIN_MAX    4096
-#define THREADS_MAX  65536
-#define COMM_SIZE    16 /* TASK_COMM_LEN */
-#define THREAD_NAMES "/proc/%u/task/%u/comm"
-
-/* The command name of a thread, as it was when its first call was written. */
-struct thread_name {
-	uint32_t tgid, tid;
-	char name[COMM_SIZE];
-};
-
-static void read_name(struct thread_name *n)
-{
-	char path[64];
-	FILE *f;
-
-	snprintf(path, sizeof(path), THREAD_NAMES, n->tgid, n->tid);
-	f = fopen(path, "re");
-	if (!f || !fgets(n->name, sizeof(n->name), f))
-		strcpy(n->name, "python"); /* it has ended */
-	n->name[strcspn(n->name, "\n")] = '\0';
-	if (f)
-		fclose(f);
-}
-
-static const char *name_of(struct timing *t, uint32_t tgid, uint32_t tid)
-{
-	size_t i = (size_t)(uintptr_t)idmap__get(&t->thread_numbers, tid);
-	struct thread_name *n;
-
-	if (i && t->thread_names[i - 1].tgid == tgid)
-		return t->thread_names[i - 1].name;
-	if (!i) {
-		i = t->thread_cnt + 1;
-		if (ARRAY_GROW(t->thread_names, t->thread_cap, t->thread_cnt, THREADS_MAX) ||
-		    idmap__set(&t->thread_numbers, tid, (void *)i))
-			return "python";
-		t->thread_cnt++;
-	}
-	n = &t->thread_names[i - 1];
-	*n = (struct thread_name){ .tgid = tgid, .tid = tid };
-	read_name(n);
-	return n->name;
-}
-
-/* Others may have the numbers of its threads from now on. */
-void timing_format__end_process(struct timing *t, uint32_t tgid)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < t->thread_cnt; i++) {
-		const struct thread_name *n = &t->thread_names[i];
-
-		if (n->tgid == tgid) {
-			idmap__remove(&t->thread_numbers, n->tid);
-			continue;
-		}
-		idmap__set(&t->thread_numbers, n->tid, (void *)(kept + 1)); /* it is there */
-		t->thread_names[kept++] = *n;
-	}
-	t->thread_cnt = kept;
-}
+#define INDENT_MAX 60 /* levels */
+#define CHAIN_MAX  4096
 
 static uint64_t ns_of(const struct activation *a, const struct pairs_times *times)
 {
@@ -124,7 +62,8 @@ static void add_systemtap(struct timing *t, const struct activation *a, const st
 			  const struct pairs_times *times)
 {
 	struct strbuf *b = &t->line;
-	const char *name = name_of(t, a->tgid, a->tid);
+	const struct thread_name *n = thread_names__of(&t->threads, a->tgid, a->tid);
+	const char *name = n ? n->name : "python";
 
 	strbuf__addf(b, "%6" PRIu64 " ", ns_since_outermost(a, times) / 1000);
 	str_sanitise(b, name, strlen(name), 0);
@@ -161,10 +100,4 @@ void timing_format__add_line(struct timing *t, const struct activation *a,
 		add_systemtap(t, a, f, times);
 	timing__add_values(t, &t->line, a, f, how);
 	strbuf__addc(&t->line, '\n');
-}
-
-void timing_format__free(struct timing *t)
-{
-	free(t->thread_names);
-	idmap__free(&t->thread_numbers);
 }

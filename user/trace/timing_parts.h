@@ -8,12 +8,14 @@
  *	timing_hist.c	how the times are distributed
  *	timing_slow.c	calls that took long
  *	timing_format.c	lines as other tools have them
+ *	timing_chrome.c	Chrome's trace events
  */
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/str.h"
 #include "trace/call_paths.h"
 #include "trace/pairs.h"
+#include "trace/thread_names.h"
 #include "trace/timing.h"
 #include "trace/window.h"
 
@@ -76,18 +78,17 @@ struct timing {
 	uint64_t frame;
 	const struct trace_value *values;
 	uint32_t value_cnt;
-	uint32_t arg_cnt;		  /* that are shown */
-	const struct condition *only;	  /* NULL: all calls are taken */
-	bool refused;			  /* the call at hand is not */
-	struct call_paths *paths;	  /* NULL: no picture is wanted */
-	struct call_picture *picture;	  /* of many processes; NULL: it is one, or none */
-	struct idmap tops;		  /* of these, in `paths`, by process */
-	bool headed;			  /* the line above the first call is written */
-	struct blocks *blocks;		  /* NULL: it is one process with what it starts */
-	const char *version;		  /* ... of Python in `blocks` */
-	struct thread_name *thread_names; /* for TIMING_SYSTEMTAP */
-	size_t thread_cnt, thread_cap;
-	struct idmap thread_numbers; /* one more than the number in thread_names, by thread */
+	uint32_t arg_cnt;	      /* that are shown */
+	const struct condition *only; /* NULL: all calls are taken */
+	bool refused;		      /* the call at hand is not */
+	struct call_paths *paths;     /* NULL: no picture is wanted */
+	struct call_picture *picture; /* of many processes; NULL: it is one, or none */
+	struct idmap tops;	      /* of these, in `paths`, by process */
+	bool headed;		      /* the line above the first call is written */
+	struct blocks *blocks;	      /* NULL: it is one process with what it starts */
+	const char *version;	      /* ... of Python in `blocks` */
+	struct thread_names threads;  /* for TIMING_SYSTEMTAP and TIMING_CHROME */
+	uint64_t latest_ns;	      /* of what TIMING_CHROME has written */
 	int err;
 };
 
@@ -131,8 +132,18 @@ void timing__add_values(struct timing *t, struct strbuf *b, const struct activat
 void timing_format__add_line(struct timing *t, const struct activation *a,
 			     const struct py_function *f, enum pairs_how how,
 			     const struct pairs_times *times);
-void timing_format__end_process(struct timing *t, uint32_t tgid);
-void timing_format__free(struct timing *t);
+
+/* Writes a beginning, or an end, to stdout as TIMING_CHROME has it. */
+void timing_chrome__begin(struct timing *t, struct activation *a, const struct py_function *f,
+			  enum pairs_how how);
+void timing_chrome__end(struct timing *t, const struct activation *a, const struct py_function *f,
+			enum pairs_how how, const struct pairs_times *times);
+/* So many events were lost here. */
+void timing_chrome__write_lost(struct timing *t, uint32_t cnt);
+
+/* As members of the open JSON object. */
+void timing__values_json(struct timing *t, struct json *j, const struct activation *a,
+			 const struct py_function *f, enum pairs_how how);
 
 /* Counts an activation whose end was seen. */
 void timing_hist__take(struct timed *f, const struct pairs_times *times);
