@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Every CPython that this machine can run, and how: on PATH, under pyenv, in the test roots, from
-the test builds, each in the ways that its version has (JIT, perf trampolines, embedded).
+the test builds, of python-build-standalone, each in the ways that its version has (JIT, perf trampolines, embedded).
 
 An interpreter is named WHERE/VERSION[ABI][+WAY], as in "pyenv/2.7", "sid/3.14d", "sid/3.15+jit".
 Of several patch releases in one place only the newest counts.
@@ -126,6 +126,8 @@ def candidates():
     """(where, root, path in the root) of what may be an interpreter."""
     for path in sorted((CACHE / "builds").glob("*/bin/python[23].*")):
         yield "builds", "", path
+    for path in sorted((CACHE / "standalone").glob("*/bin/python[23].*"), key=version_of_directory):
+        yield "standalone", "", path
     for path in sorted(PYENV.glob("*/bin/python[23].*"), key=version_of_directory):
         yield "pyenv", "", path
     for directory in os.environ.get("PATH", "").split(os.pathsep) + ["/usr/bin"]:
@@ -144,7 +146,8 @@ def ways(interpreter, newest):
     """The interpreter again, in the ways that have to be asked for."""
     if "d" in interpreter.abi:
         return
-    if interpreter.jit:
+    # docs/limits.md, Interpreters: stacks through the JIT's code of these builds.
+    if interpreter.jit and not interpreter.name.startswith("standalone/"):
         yield interpreter.variant("jit", environment=["PYTHON_JIT=1"])
     if newest and interpreter.minor >= (3, 12):
         yield interpreter.variant("perf", ["-X", "perf"])

@@ -162,11 +162,16 @@ class Checks:
             part = share(of_thread, lambda s: s.leaf() and s.leaf().name == name)
             assert part >= 0.95, "%.1f%% of thread %s in its function" % (100 * part, name)
             if name in test_threads.WHERE:
-                part = share(of_thread, test_threads.in_library(name))
+                part = share(of_thread, self.in_library(name))
                 # Debug builds fill memory that they allocate and free.
                 least = 0.7 if "d" in self.python.abi else 0.9
                 assert part >= least, "%.1f%% of thread %s in its library" % (100 * part, name)
         return "pass"
+
+    def in_library(self, name):
+        if name != "native_ctypes" and "builtin" in self.known_as():
+            return lambda s: os.path.basename(self.python.exe) in test_threads.native_leaf(s)
+        return test_threads.in_library(name)
 
     def greenlets(self):
         argv = [self.python, "-c", "import greenlet"]
@@ -342,7 +347,8 @@ def missing_ones(found, options):
         return []
     # What nobody can install from packages is expected where its place exists.
     places = {"pyenv": (interpreters.PYENV, "no pyenv"),
-              "builds": (interpreters.CACHE / "builds", "no test builds (scripts/test-builds)")}
+              "builds": (interpreters.CACHE / "builds", "no test builds (scripts/test-builds)"),
+              "standalone": (interpreters.CACHE / "standalone", "no standalone build (scripts/test-standalone)")}
     missing = []
     for name in recorded():
         if name in found or not is_chosen(name, options.patterns):

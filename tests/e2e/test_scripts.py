@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import itertools
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -626,6 +627,7 @@ def test_two_kinds_run_beside_each_other(directory, kinds, first, second):
                  (TOP / "scripts/deps").read_text() + "\ndeps_ensure() { return 0; }\n")
     checkout.add(checkout.tools / "make", BESIDE % {"at": directory})
     checkout.add(checkout.tree / "scripts/test-roots", "exit 0")
+    checkout.add(checkout.tree / "scripts/test-standalone", "exit 0")
     checkout.add(checkout.tree / "scripts/once",
                  r'printf "$1\tpass\tonce\t\t\t\n" >>"$PYPERF_TEST_RESULTS"')
     status, out, err = checkout.run(*kinds, script="test", nobody=False)
@@ -660,6 +662,7 @@ def test_files_that_run_beside_no_other_kind(directory):
     checkout.add(checkout.tree / "scripts/deps",
                  (TOP / "scripts/deps").read_text() + "\ndeps_ensure() { return 0; }\n")
     checkout.add(checkout.tree / "scripts/test-roots", "exit 0")
+    checkout.add(checkout.tree / "scripts/test-standalone", "exit 0")
     checkout.add(checkout.tools / "make", NOTES_FILES % (directory / "log"))
     attacks = checkout.tree / "tests/attacks"
     attacks.mkdir(parents=True)
@@ -751,6 +754,45 @@ def test_long_records_are_of_parts():
         paths = subprocess.run(["bash", "-c", ask + part], cwd=TOP, text=True, capture_output=True,
                                check=True).stdout.split()
         assert paths and not [path for path in paths if not (TOP / path).exists()], (part, paths)
+
+
+# ---- scripts/test-standalone ---------------------------------------------------------------------
+
+# It stands in for go.
+MODULE = r"""
+[ "$*" = "mod download -json $(sed -n 's/^module=//p' %(script)s)" ] || exit 1
+data=$GOMODCACHE/module/python/internal/data/linux-amd64
+mkdir -p "$data/bin" "$data/lib/python3.14/test"
+printf '#!/bin/sh\nexit %(status)d\n' | gzip >"$data/bin/python3.14.gz"
+chmod -R a-w "$GOMODCACHE/module"
+printf '{\n\t"Dir": "%%s",\n\t"Sum": "%%s"\n}\n' "$GOMODCACHE/module" "%(sum)s"
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="these builds are for x86-64")
+@pytest.mark.parametrize("case, said, ends", [
+    ("none", "skipped: needs go", 0), ("other", "skipped: cannot be fetched: its sum is not the recorded one", 0), ("broken", "failed: it does not run", 1),
+    ("good", "1 MB", 0)])
+def test_standalone_python(directory, case, said, ends):
+    """It is there, executable and without what no test needs, or why it is not; nothing else is left."""
+    checkout = Checkout(directory, without=("go",))
+    script = checkout.tree / "scripts/test-standalone"
+    recorded = re.search("^sum=(.*)$", script.read_text(), re.M)[1]
+    if case != "none":
+        checkout.add(checkout.tools / "go", MODULE % {
+            "script": script, "status": case == "broken", "sum": "h1:another" if case == "other" else recorded})
+    text = script.read_text().replace("$HOME/.cache", str(directory / "cache"))
+    script.write_text(text)
+    status, out, err = checkout.run(script="test-standalone", nobody=False)
+    assert (status, out, err) == (ends, "", ["test-standalone: 3.14.6: " + said]), err
+    assert not list(checkout.tmp.iterdir())
+    made = directory / "cache/pyperf-bpf/standalone/3.14.6"
+    assert made.exists() == (case == "good")
+    if case == "good":
+        assert os.access(made / "bin/python3.14", os.X_OK) and not (made / "lib/python3.14/test").exists()
+        (checkout.tools / "go").unlink()
+        assert checkout.run(script="test-standalone", nobody=False) == (0, "", [])
+        assert checkout.run("-l", script="test-standalone", nobody=False) == (0, "%s\n" % made, [])
 
 
 # ---- scripts/check-counters ----------------------------------------------------------------------
