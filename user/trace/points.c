@@ -719,7 +719,11 @@ int trace_points__find_auditor(const struct elf_file *ef, const struct py_binary
 		err = add_point(&s, POINT_AUDIT_INNER, 0, a.hidden[i], false);
 	if (!err && a.python)
 		err = add_point(&s, POINT_AUDIT_PYTHON, 0, a.python, false);
-	if (!a.complete)
+	/* It puts copies of functions into their callers, where they are not looked for. */
+	if (elf_file__has(ef, ".bolt.org.text"))
+		out->why_not_all = "BOLT has rewritten it: some events of the interpreter itself, "
+				   "like exec and import, are missing";
+	else if (!a.complete)
 		out->why_not_all = "_PySys_Audit() was not found: some events of the interpreter "
 				   "itself, like exec, may be missing";
 	else if (!a.python)
