@@ -4,12 +4,14 @@
 /*
  * Notes the hits of breakpoints by process, so that user space can judge what they cost
  * (user/trace/probe_price.h).
- * Input:   the current process; measuring, which user/ sets.
+ * Input:   the current process; measuring and probe_namespace, which user/ sets.
  * Output:  probe_costs.
  * Cost:    a look-up per hit, while it is measured.
  * Fails:   table full: hits of further processes are not noted, so their rate is not judged.
  */
-#include "kernel_types.bpf.h"
+#include "taskinfo.bpf.h"
+
+const volatile struct probe_namespace probe_namespace = {};
 
 /*
  * process -> its hits, while `measuring`. BPF adds, user/ reads; never deleted. 1,024 processes, of
@@ -28,11 +30,14 @@ __u32 measuring;
 /* Each hit has its trap, whatever becomes of it. */
 BPF_INLINE void note_cost(__u32 is_stepped)
 {
-	__u32 tgid = (__u32)(bpf_get_current_pid_tgid() >> 32);
 	struct probe_cost none = {}, *cost;
+	__u32 tgid;
 
 	if (!*(volatile __u32 *)&measuring)
 		return;
+	tgid = (__u32)(task_seen_from(probe_namespace.dev, probe_namespace.inum,
+				      probe_namespace.level) >>
+		       32);
 	cost = bpf_map_lookup_elem(&probe_costs, &tgid);
 	if (!cost) {
 		bpf_map_update_elem(&probe_costs, &tgid, &none, BPF_NOEXIST);

@@ -75,9 +75,17 @@ struct probe_hist {
 	__u64 bucket[PROBE_BUCKETS];
 };
 
+/* Whose numbers processes have in probe_costs: those of task_seen_from(). */
+struct probe_namespace {
+	__u64 dev;
+	__u32 inum; /* 0: the initial one */
+	__u32 level;
+};
+PYPERF_ASSERT_SIZE(struct probe_namespace, 16);
+
 /*
- * probe_costs: process of the kernel's numbering -> its hits of all probes while the rate is
- * measured, also those that do not count.
+ * probe_costs: process -> its hits of all probes while the rate is measured, also those that do not
+ * count.
  */
 #define PROBE_PROCESSES 1024
 struct probe_cost {

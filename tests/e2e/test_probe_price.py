@@ -5,10 +5,12 @@ import os
 import platform
 import re
 import subprocess
+import sys
 
 import pytest
 
 from harness import PYPERF, Profiler, Process, compile_c, find_tool, poll
+from test_namespaces import PIDNS, need
 
 KINDS = "emulated", "stepped"
 REFUSAL = re.compile(r"pyperf-bpf: process (\d+) \(hot\): (\d+) hits/s at ([\d.]+) us each(, as the kernel single-steps the instruction "
@@ -103,6 +105,38 @@ def test_refused_of_any_process(hot, kind):
         target.begin()
         check_refusal(refused("-e", target.place), target, kind)
         assert not target.has_breakpoint() and not idle.has_breakpoint()
+
+
+INSIDE = """
+import json, os, subprocess, sys
+pyperf, hot, levels = sys.argv[1], sys.argv[2], int(sys.argv[3])
+target = subprocess.Popen(levels * json.loads(sys.argv[4]) + [hot, "emulated"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          preexec_fn=lambda: os.nice(-15))
+target.stdout.readline()
+target.stdin.write(b"0 0\\n")
+target.stdin.flush()
+pid = target.pid
+for _ in range(levels):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+        pid, = map(int, f.read().split())
+for _ in range(20):
+    done = subprocess.run([pyperf, "trace", "-q", "-d", "1", "-e", "uprobe:%s:emulated" % hot], capture_output=True, text=True)
+    if done.returncode:
+        break
+target.kill()
+print(json.dumps([pid, done.returncode, done.stderr]))
+"""
+
+
+@pytest.mark.parametrize("levels", [0, 2])
+def test_refused_in_a_pid_namespace(hot, levels):
+    """By the number that the process has there, also if it is in a namespace within that of the tracer."""
+    need(PIDNS)
+    done = subprocess.run([*PIDNS, sys.executable, "-c", INSIDE, PYPERF, hot, str(levels), json.dumps(PIDNS)], stdout=subprocess.PIPE,
+                          check=True)
+    pid, status, said = json.loads(done.stdout)
+    found = REFUSAL.fullmatch(said)
+    assert status == 1 and found and int(found[1]) == pid, (pid, said)
 
 
 def test_refused_command(hot):

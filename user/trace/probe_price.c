@@ -176,6 +176,13 @@ static void refuse(const struct probe_price *p, const struct paid *w, double wal
 	strbuf__free(&name);
 }
 
+struct probe_namespace probe_price__namespace(void)
+{
+	struct pidns_file ns = pidns__file();
+
+	return (struct probe_namespace){ .dev = ns.dev, .inum = ns.inum, .level = ns.level };
+}
+
 void probe_price__add(struct probe_price *p, double ns)
 {
 	p->more_ns += ns;
@@ -185,14 +192,7 @@ int probe_price__judge(struct probe_price *p)
 {
 	double wall_ns = (double)(now_ns() - p->start_ns);
 	struct paid worst = { 0 };
-	struct pidns ns;
 
-	/* BPF notes numbers of the initial namespace. */
-	if (p->o.pid <= 0 && (pidns__self(&ns) || !pidns__is_initial(&ns))) {
-		log_warn("-e: what it costs is not checked, as processes are numbered otherwise "
-			 "in this PID namespace: -p PID has it checked");
-		return 0;
-	}
 	find_worst(p, wall_ns, &worst);
 	if (!price__is_high(worst.slowdown, worst.load, p->o.max_slowdown))
 		return 0;

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "bpf/pyperf.h"
 #include "follow/uprobe.h"
 
 struct probe_price;
@@ -21,11 +22,13 @@ struct probe_price;
 struct probe_price_opts {
 	pid_t pid;	     /* whose probes they are; -1: of all processes */
 	double max_slowdown; /* percent */
-	int costs_fd;	     /* the map probe_costs, empty */
+	int costs_fd;	     /* the map probe_costs, empty, by the numbers of our namespace */
 	struct uprobe_prices prices;
 	const char *advice; /* how to pay less; borrowed */
 };
 
+/* What `probe_namespace` is to be, so that BPF numbers processes as we do. */
+struct probe_namespace probe_price__namespace(void);
 /* Copies `o`, but for the descriptor. NULL if there is no memory. */
 struct probe_price *probe_price__begin(const struct probe_price_opts *o);
 /* Other breakpoints in the process of `pid` have cost it so much more. */

@@ -116,6 +116,7 @@ static int measure(struct probing *p)
 
 static int load(struct probing *p)
 {
+	struct probe_namespace *ns;
 	int err;
 
 	p->set.cookies = uprobe__has_cookies();
@@ -123,6 +124,8 @@ static int load(struct probing *p)
 	if (!p->skel)
 		return log_no_memory();
 	((struct probe_cfg *)&p->skel->rodata->probe_cfg)->by_cookie = p->set.cookies;
+	ns = (struct probe_namespace *)&p->skel->rodata->probe_namespace;
+	*ns = probe_price__namespace();
 	err = loader__load_now(p->skel->skeleton, " of probes", "");
 	p->set.rules_fd = bpf_map__fd(p->skel->maps.probe_rules);
 	return err ? err : measure(p);
