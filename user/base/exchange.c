@@ -25,7 +25,8 @@ const struct worker_kind worker_of_memory = { .name = "pyperf-reader",
 					      .fd_max = 0,
 					      .hang_ms = 250 };
 /*
- * A disk may be slower than that, too. The kernel compares RLIMIT_NOFILE with the descriptors that
+ * A disk may be slower than that, too. A window of the agent that ends meanwhile is late by it, and
+ * has to be there within half a second. The kernel compares RLIMIT_NOFILE with the descriptors that
  * are on their way through sockets of all processes of our user, for which a tenant may be root.
  */
 const struct worker_kind worker_of_files = { .name = "pyperf-opener",
@@ -35,7 +36,7 @@ const struct worker_kind worker_of_files = { .name = "pyperf-opener",
 					     .answer_max = READER_ANSWER_MAX,
 					     .memory_max = 256U << 20,
 					     .fd_max = 1U << 16,
-					     .hang_ms = 500,
+					     .hang_ms = 300,
 					     .files = true };
 
 _Static_assert(sizeof(struct exchange_head) <= HEAD, "the question follows");

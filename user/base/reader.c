@@ -72,6 +72,7 @@ struct hangs {
 struct readers {
 	struct helper memory, files;
 	bool realtime;
+	uint64_t pause_ms;
 	pthread_mutex_t lock; /* of what follows */
 	struct hangs hangs[TENANTS_MAX];
 	struct hang_notes notes; /* what was logged of them */
@@ -240,7 +241,8 @@ static bool is_refused(struct readers *rs, struct helper *helper, const struct r
 	/* Nobody has more than his share of those that hang, however long it lasts. */
 	if (h && now_ms() - h->last_ms > FORGIVEN_MS)
 		h->cnt = count_given_up_by(helper, tenant__payer(h->tenant));
-	refused = h && h->cnt >= HANGS_MAX;
+	refused = h && (h->cnt >= HANGS_MAX ||
+			(now_ms() - h->last_ms < rs->pause_ms && !tenant__is_roots(h->tenant)));
 	pthread_mutex_unlock(&rs->lock);
 	return refused;
 }
@@ -710,6 +712,12 @@ void readers__start(struct readers *rs)
 		start(all[i]);
 		pthread_mutex_unlock(&all[i]->lock);
 	}
+}
+
+void readers__pause(struct readers *rs, uint32_t ms)
+{
+	if (rs)
+		rs->pause_ms = ms;
 }
 
 void readers__hurry(struct readers *rs, bool realtime)

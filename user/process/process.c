@@ -17,7 +17,8 @@
 #define EXEC_WAIT_ROUNDS 3
 #define ROUND_LEAST	 64 /* processes that a round looks at, however long that takes */
 #define ROUND_NS	 (20 * NS_PER_MS)
-#define FIRST_ROUND_NS	 NS_PER_S /* before sampling begins */
+#define ROUND_MOST_NS	 (200 * NS_PER_MS) /* a tenant does not answer: no second one to wait for */
+#define FIRST_ROUND_NS	 NS_PER_S	   /* before sampling begins */
 
 _Static_assert(EXEC_MAPS_MAX < 1 << IMAGE_MAX_BITS, "an image has room for what is read");
 
@@ -448,6 +449,12 @@ static void take_turns(struct process_table *pt)
 	free(turns);
 }
 
+/* The end of a window of the agent waits for the round. */
+static bool is_late(const struct process_table *pt, uint64_t start)
+{
+	return pt->live && now_ns() > start + ROUND_MOST_NS;
+}
+
 /*
  * Looks at processes as long as a round lasts, and then only at those that must not wait. How many,
  * in pt->fresh.
@@ -463,7 +470,8 @@ static size_t look_in_turn(struct process_table *pt, uint64_t start)
 	for (size_t i = 0; i < pt->dirty_cnt; i++) { /* grows in the loop */
 		struct process *p = pt->dirty[i];
 
-		over = over || (cnt >= ROUND_LEAST && now_ns() > end);
+		over = over || (cnt >= ROUND_LEAST && now_ns() > end) ||
+		       (cnt && is_late(pt, start));
 		if (over && !p->pulled)
 			continue;
 		if (ARRAY_GROW(pt->fresh, pt->fresh_cap, cnt, UINT32_MAX))
@@ -484,8 +492,12 @@ int process_table__refresh(struct process_table *pt)
 	file_table__begin(pt->files);
 	trust__check_due(pt);
 	cnt = look_in_turn(pt, start);
-	for (size_t i = 0; i < cnt; i++)
-		build_tables(pt, &pt->fresh[i]);
+	for (size_t i = 0; i < cnt; i++) {
+		if (!i || !is_late(pt, start))
+			build_tables(pt, &pt->fresh[i]);
+		else if (pt->fresh[i].valid && wants_tables(pt, &pt->fresh[i]))
+			pt->fresh[i].p->retry = true;
+	}
 	file_table__publish(pt->files);
 	/* Backwards: processes that share an image come after the one that changes it. */
 	for (size_t i = cnt; i-- > 0;)

@@ -16,6 +16,7 @@
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/procfield.h"
+#include "base/reader.h"
 #include "base/resources.h"
 #include "base/rights.h"
 #include "follow/cpus.h"
@@ -302,6 +303,7 @@ static int open_follow(struct session *s)
 	s->procs = follow__procs(s->follow);
 	bills__init(&s->bills, s->object);
 	s->realtime.readers = process_table__readers(s->procs);
+	readers__pause(s->realtime.readers, s->o.hang_pause_ms);
 	if (s->o.threads && !(s->names = threadbook__new(s->procs)))
 		return log_no_memory();
 	s->dump = (struct dump_opts){

@@ -66,6 +66,7 @@ struct session_opts {
 	bool timed;		   /* have the programs time themselves: follow_ns */
 	bool curves;		   /* keep curves of memory, and its peak: session__curves() */
 	enum session_loops loops;  /* iterations of event loops, of sources that count waits */
+	uint32_t hang_pause_ms;	   /* see readers__pause() */
 	bool realtime; /* look at new processes before anything else runs: see realtime.h */
 	struct perf_events *events; /* opened before; borrowed until close. NULL: none */
 	/* See struct process_opts. */
