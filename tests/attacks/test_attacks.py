@@ -62,6 +62,15 @@ def late_overlay(ground, seconds=1):
                          namespace="user")
 
 
+def overlay_of_10_s(ground):
+    """The answer comes when a profile of some seconds is over."""
+    return late_overlay(ground, 10)
+
+
+def overlay_of_100_s(ground):
+    return late_overlay(ground, 100)
+
+
 def held_lock(ground):
     """Who looks at the mappings, the memory or the environment of this process waits for ever."""
     return ground.tenant("held_lock.py", room(ground, "held"), room(ground, "copies"), namespace="user")
@@ -90,12 +99,22 @@ def large_files(ground):
 
 
 @contextlib.contextmanager
-def big_perf_map(ground):
-    with ground.tenant("big_map.py", 100) as tenant:
+def with_perf_map(ground, program, *args):
+    with ground.tenant(program, *args) as tenant:
         try:
             yield tenant
         finally:
-            os.unlink("/tmp/perf-%d.map" % tenant.pid)
+            for end in "", "~":
+                Path("/tmp/perf-%d.map%s" % (tenant.pid, end)).unlink(missing_ok=True)
+
+
+def big_perf_map(ground):
+    return with_perf_map(ground, "big_map.py", 100)
+
+
+def changing_map(ground):
+    """A perf map that grows, shrinks, has holes and is another file while it is read."""
+    return with_perf_map(ground, "changing_map.py")
 
 
 def full_table_of_mappings(ground):
@@ -131,6 +150,11 @@ def many_threads(ground):
     return ground.tenant("threads.py", 3000)
 
 
+def crowded(ground):
+    """A process of as many threads as the kernel permits, at most 64 Ki."""
+    return ground.tenant("crowded.py", 1 << 16)
+
+
 def stopped_processes(ground):
     return ground.tenant("stopped.py", 20)
 
@@ -163,11 +187,14 @@ def userfault(ground):
     return ground.tenant("userfault.py", namespace="mount")
 
 
-ATTACKS = [kernel_log, leases, memory_of_fuse, overlay_of_fuse, held_lock, silent_names, silent_flush, hollow_files, large_files, big_perf_map, full_table_of_mappings,
-           long_names, code_flood, changing_files, deleted_root, many_threads, stopped_processes, frozen_group,
-           late_overlay, userfault]
+ATTACKS = [kernel_log, leases, memory_of_fuse, overlay_of_fuse, late_overlay, overlay_of_10_s, overlay_of_100_s, held_lock,
+           silent_names, silent_flush, hollow_files, large_files, big_perf_map, changing_map, full_table_of_mappings,
+           long_names, code_flood, changing_files, deleted_root, many_threads, crowded, stopped_processes, frozen_group,
+           userfault]
 SAID = {overlay_of_fuse: "do not answer when they are opened or read",
         late_overlay: "do not answer when they are opened or read",
+        overlay_of_10_s: "do not answer when they are opened or read",
+        overlay_of_100_s: "do not answer when they are opened or read",
         held_lock: "do not answer when they are opened or read",
         silent_names: "do not answer when they are opened or read",
         silent_flush: "do not answer when they are opened or read",
