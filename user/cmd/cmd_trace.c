@@ -646,8 +646,8 @@ static bool find_interpreter(const struct trace_cmd *t, char *const *words,
 }
 
 /*
- * A command that is no Python itself: what it executes before it, or what it starts, is Python runs
- * until then. 0; -ENOTSUP: it cannot be traced so, and has not begun; else negative errno after a
+ * Runs a command that is no Python itself until it, or a process that it has started, has executed
+ * Python. 0; -ENOTSUP: it cannot be followed, and has not begun; else negative errno after a
  * message.
  */
 static int run_until_python(struct trace_cmd *t, char **words, struct counting_command *command,
@@ -657,7 +657,7 @@ static int run_until_python(struct trace_cmd *t, char **words, struct counting_c
 
 	t->exec = python_exec__begin(launch__pid(t->launch));
 	if (!t->exec) {
-		log_debug("%s: it cannot be traced until it is Python: %s", words[0],
+		log_debug("%s: it cannot be followed until it is Python: %s", words[0],
 			  strerror(errno));
 		return -ENOTSUP;
 	}
