@@ -19,7 +19,8 @@ import pytest
 
 import harness
 import owncalls
-from conftest import as_user, Beside, COMM, LATE, MEMORY, NAME, NEIGHBOUR, SOON, TENANT
+import owntime
+from conftest import as_user, Beside, COMM, ENDS, LATE, MEMORY, NAME, NEIGHBOUR, SOON, TENANT
 from agent_runs import Agent
 from terminal import Terminal
 
@@ -219,19 +220,48 @@ def running(agent):
             agent.wait()
 
 
+def come_soon(windows, own):
+    """`own` watched the agent."""
+    ends = {(w.start + w.duration) / 1e9: w.late for w in windows}
+    late = sorted((own.between(end, end + late), late) for end, late in ends.items())
+    assert late[-1][0] < LATE, ["%.2f of %.2f s" % pair for pair in late[-5:]]
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_agent_beside(ground, tmp_path, attack):
     """The agent's windows hold another user's program, and SIGTERM ends it with the last one."""
     with attack(ground), running(Agent(tmp_path)) as agent, ground.neighbour() as neighbour:
+        own = owntime.OwnTime(agent.pid)
         agent.wait_windows("spinner", 1)
         harness.spend(neighbour.pid, 0.5)
         result = ends_at_sigterm(agent, 0)
+        own.stop()
         windows = agent.windows()
         functions = set().union(*(w.functions() for w in windows if w.service == "spinner"))
     assert NAME in functions, functions
     assert "nothing moved" not in result.stderr, result.stderr
     agent.balanced(result)
-    assert max(w.late for w in windows) < LATE, sorted(round(w.late, 3) for w in windows)
+    come_soon(windows, own)
+
+
+HANGING = [memory_of_fuse, overlay_of_fuse, held_lock, silent_names, silent_flush, userfault]
+
+
+@pytest.mark.parametrize("attack", HANGING)
+def test_windows_beside_who_begins(ground, tmp_path, attack):
+    """Nor does a window wait for who begins to hang beside a running agent, whenever the window ends."""
+    with running(Agent(tmp_path)) as agent, ground.neighbour():
+        own = owntime.OwnTime(agent.pid)
+        agent.wait_windows("spinner", 1)
+        with attack(ground):
+            agent.wait_windows("spinner", len(agent.files()) + 2)
+            result = ends_at_sigterm(agent, 0)
+        own.stop()
+        windows = agent.windows()
+    # It may hold its lock after it was looked at, and then nobody asks.
+    assert attack is held_lock or "not answer" in result.stderr, result.stderr
+    agent.balanced(result)
+    come_soon(windows, own)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -244,10 +274,11 @@ def test_commands_stop_beside(ground, attack):
         for run in runs:
             harness.poll(lambda run=run: run.process.poll() is not None
                          or b"pyperf-reader" in names_of_children(run.process.pid), "its reader")
-        for run in runs:
-            run.process.terminate()
-        for run in runs:
-            ends_at_sigterm(run)
+        endings = [owntime.Ending(run.pid, run.process.terminate) for run in runs]
+        for run, ending in zip(runs, endings):
+            harness.poll(lambda run=run: run.process.poll() is not None, "the end", bound=SOON)
+            assert ending.took() < ENDS, run.process.args
+            run.wait()
 
 
 @pytest.mark.parametrize("attack", [held_lock, long_names])
@@ -258,8 +289,9 @@ def test_top_beside(ground, attack):
         screen.shows("spinner.py")
         screen.press("/", NAME, "enter", "enter")  # others run, too: its functions
         screen.shows(NAME + r".*\.py:\d+")
-        os.kill(screen.pid, signal.SIGTERM)
+        ending = owntime.Ending(screen.pid, lambda: os.kill(screen.pid, signal.SIGTERM))
         harness.poll(lambda: not screen.read() and screen.ended() is not None, "the end", bound=SOON)
+        assert ending.took() < ENDS
 
 
 REUSES = """import ctypes, os, signal, struct, sys
@@ -606,11 +638,13 @@ def test_commands_end_beside(ground, attack):
     assert "do not answer" in dump and "not Python" not in dump, dump
 
 
-def ends_at_sigterm(run, status=None):
+def ends_at_sigterm(run, status=None, within=ENDS):
     """Whatever it waits for, by itself; what it said."""
-    run.process.terminate()
+    ending = owntime.Ending(run.pid, run.process.terminate)
     harness.poll(lambda: run.process.poll() is not None, "the end", bound=SOON)
+    took = ending.took()
     result = run.wait()
+    assert took < within, "SIGTERM took %.2f s: %s" % (took, result.stderr[-1000:])
     assert status is None or result.status == status, (result.status, result.stderr)
     return result
 
@@ -628,7 +662,7 @@ def test_stdout_that_nobody_reads(ground):
     try:
         with ground.neighbour() as neighbour:
             run = harness.Profiler("-v", "--format", "html", "-F", 299, stdout=write)
-            result = ends_at_sigterm(sampled(run, neighbour), 128 + signal.SIGTERM)
+            result = ends_at_sigterm(sampled(run, neighbour), 128 + signal.SIGTERM, within=ENDS + 1)
     finally:
         os.close(read)
         os.close(write)
@@ -658,7 +692,7 @@ def test_output_that_hangs(ground):
     with ground.neighbour() as neighbour:
         run = harness.Profiler("-v", "-F", 299, "-o", place / "x.folded", prefix=[
             "unshare", "--mount", "/usr/bin/python3", "-B", ground.path / "hanging_output.py", place], cwd=ground.path)
-        result = ends_at_sigterm(sampled(run, neighbour), 128 + signal.SIGTERM)
+        result = ends_at_sigterm(sampled(run, neighbour), 128 + signal.SIGTERM, within=ENDS + 1)
     assert "nothing moved for 2 s: it waits for: write() of " in result.stderr, result.stderr
 
 
@@ -695,6 +729,4 @@ def test_commands_stop(silent, args):
     run = harness.Profiler(*(str(a).replace("PID", str(silent.pid)) for a in args))
     harness.poll(lambda: run.process.poll() is not None or b"pyperf-reader" in names_of_children(run.process.pid),
                  "its reader")
-    run.process.terminate()
-    harness.poll(lambda: run.process.poll() is not None, "the end of " + args[0], bound=SOON)
-    run.wait()
+    ends_at_sigterm(run)

@@ -13,7 +13,8 @@ import threading
 import pytest
 
 import harness
-from conftest import NAME, SOON
+import owntime
+from conftest import ENDS, NAME, SOON
 from test_attacks import names_of_children
 
 SEIZE, INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
@@ -33,6 +34,19 @@ def ends(run, what):
     return run.wait()
 
 
+def ends_by(run, number, what):
+    """The signal ends it soon."""
+    ending = owntime.Ending(run.pid, lambda: run.process.send_signal(number))
+    return has_ended(run, ending, what)
+
+
+def has_ended(run, ending, what):
+    result = ends(run, what)
+    took = ending.took()
+    assert took < ENDS, "the end of %s took %.2f s" % (what, took)
+    return result
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
 def test_fifo_that_nobody_reads(ground, number):
     """It says that it waits, and one signal ends that; the report, which goes elsewhere, is there."""
@@ -40,8 +54,7 @@ def test_fifo_that_nobody_reads(ground, number):
         run = harness.Profiler("-v", "-F", 299, "-d", 0.5, "-p", neighbour.pid, "-o", path)
         try:
             run.wait_said("waits up to")
-            run.process.send_signal(number)
-            result = ends(run, "the wait")
+            result = ends_by(run, number, "the wait")
         finally:
             if run.process.poll() is None:
                 run.process.kill()
@@ -136,10 +149,9 @@ def test_target_that_stands_still(ground, still):
         for run in traces:
             run.wait_said("; Ctrl-C ends it")
         harness.poll(lambda: b"pyperf-reader" in names_of_children(heap.pid), "its reader")
-        for run in endless:
-            run.process.terminate()
-        for run in endless:
-            assert ends(run, "one that is endless").status == 0
+        endings = [owntime.Ending(run.pid, run.process.terminate) for run in endless]
+        for run, ending in zip(endless, endings):
+            assert has_ended(run, ending, "one that is endless").status == 0
 
 
 def test_dump_as_it_goes(ground):
@@ -178,6 +190,5 @@ def test_heap_that_is_ended(ground):
         # A reading gives way to all others.
         harness.poll(lambda: run.process.poll() is not None or os.getpriority(os.PRIO_PROCESS, run.pid) == 19,
                      "its reading")
-        run.process.terminate()
-        result = ends(run, "the reading")
+        result = ends_by(run, signal.SIGTERM, "the reading")
     assert result.status == 0 and "objects" in result.stdout, (result.status, result.stdout, result.stderr)
