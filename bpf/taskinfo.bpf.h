@@ -16,15 +16,17 @@
 BPF_INLINE __u32 task_nr_in(struct task_struct *task, __u32 level, __u32 inum)
 {
 	struct pid *pid = BPF_CORE_READ(task, thread_pid);
-	struct upid up;
+	struct pid_namespace *ns;
+	int nr;
 
 	level &= 31; /* verifier: bound the index */
 	if (BPF_CORE_READ(pid, level) < level)
 		return 0;
-	if (bpf_core_read(&up, sizeof(up), &pid->numbers[level]) ||
-	    BPF_CORE_READ(up.ns, ns.inum) != inum)
+	if (bpf_core_read(&ns, sizeof(ns), &pid->numbers[level].ns) ||
+	    BPF_CORE_READ(ns, ns.inum) != inum ||
+	    bpf_core_read(&nr, sizeof(nr), &pid->numbers[level].nr))
 		return 0;
-	return (__u32)up.nr;
+	return (__u32)nr;
 }
 
 /* The number of a task as it sees itself; 0: it has ended. */
