@@ -35,6 +35,7 @@ struct stall_watch {
 	int signal_fd, wake_fd, stop_fd;
 	bool wakes;		 /* somebody has to be woken yet */
 	atomic_uint taken[NSIG]; /* that nobody has been handed */
+	atomic_bool stopped;	 /* besides stop_fd, whose write() may fail */
 	void (*look)(void *ctx, struct watched_thread *out);
 	void *ctx;
 	pthread_t thread;
@@ -158,8 +159,10 @@ static void *run(void *arg)
 				{ .fd = s->stop_fd, .events = POLLIN } };
 	bool soon = false, next_ends = false;
 
-	while (!fds[1].revents) {
+	for (;;) {
 		poll(fds, 2, patience_ms(s, soon));
+		if (atomic_load(&s->stopped))
+			return NULL;
 		if (fds[0].revents)
 			take_signals(s);
 		wake(s);
@@ -171,7 +174,6 @@ static void *run(void *arg)
 		if (s->ending_ns && ending__stands_still())
 			end_process();
 	}
-	return NULL;
 }
 
 /* ---- start and stop -------------------------------------------------------------------------- */
@@ -245,6 +247,7 @@ void stall_watch__stop(struct stall_watch *s)
 {
 	if (!s)
 		return;
+	atomic_store(&s->stopped, true);
 	thread__wake(s->stop_fd);
 	pthread_join(s->thread, NULL);
 	close_fds(s);
