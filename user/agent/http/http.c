@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <malloc.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -35,12 +34,13 @@
 #include "base/network.h"
 #include "base/thread.h"
 
-#define BACKLOG	     128
-#define FILE_LIMIT   (64 << 10) /* bytes of a certificate or a key */
-#define BIG_ANSWER   (64 << 10)
-#define NEVER	     UINT64_MAX
+#define BACKLOG		 128
+#define LONGEST_SLEEP_MS 1000
+#define FILE_LIMIT	 (64 << 10) /* bytes of a certificate or a key */
+#define BIG_ANSWER	 (64 << 10)
+#define NEVER		 UINT64_MAX
 /* GnuTLS's own choice of ciphers, without versions that nobody needs any more. */
-#define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+#define TLS_VERSIONS	 "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 /* A file that is read again when it changes. */
 struct watched {
@@ -510,10 +510,10 @@ static void make_room(struct http *h)
 		cut(oldest);
 }
 
-/* Milliseconds to sleep; -1: until something happens. */
+/* Milliseconds to sleep: not for ever, because what wakes is a write(), which may fail. */
 static int next_wake(struct http *h)
 {
-	uint64_t now = now_ms(), wait = NEVER;
+	uint64_t now = now_ms(), wait = LONGEST_SLEEP_MS;
 	MHD_UNSIGNED_LONG_LONG theirs;
 
 	for (size_t i = 0; i < HTTP_CONNECTIONS; i++) {
@@ -528,7 +528,7 @@ static int next_wake(struct http *h)
 	}
 	if (MHD_get_timeout(h->daemon, &theirs) == MHD_YES && theirs < wait)
 		wait = theirs;
-	return wait == NEVER ? -1 : wait > INT_MAX ? INT_MAX : (int)wait;
+	return (int)wait;
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
