@@ -319,8 +319,8 @@ static size_t put_answer(enum call call, uint8_t *buf)
 }
 
 /*
- * Of each call an answer that is right; then a failure, one of a helper that retires, and a failure
- * that is asked for again, with descriptors.
+ * Of each call an answer that is right; then a failure, one of a helper that retires, and the
+ * failure that no helper can be had, with descriptors.
  */
 size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap)
 {

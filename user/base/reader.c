@@ -501,10 +501,11 @@ static int64_t put(struct readers *rs, struct helper *h, const struct reader_who
 		h->retires = *(volatile uint32_t *)&h->x.head->retires;
 		if (result >= 0 && result <= INT32_MAX)
 			return result;
-		/* A failure has none, whatever came with it: whoever asks again would lose them. */
+		/* A failure has none, whatever came with it. */
 		exchange__close(out, *out_cnt);
 		*out_cnt = 0;
-		return result >= -4095 && result < 0 ? result : -EBADMSG;
+		/* That no helper can be had is ours to say: it would be asked again. */
+		return result >= -4095 && result < 0 && result != -ECHILD ? result : -EBADMSG;
 	}
 	give_up(h, tenant__payer(tenant_of(whose)));
 	if (err == -ECANCELED)

@@ -9,10 +9,11 @@
 
 #include "elf/insn.h"
 
-#define MAX_CANDIDATES 64	   /* addresses in the eval function */
-#define MAX_PART       (1U << 20)  /* bytes of one function */
-#define MAX_WALKED     (16U << 20) /* bytes of all functions: a file may say anything */
-#define MIN_HANDLERS   128	   /* different ones */
+#define MAX_CANDIDATES 64	    /* addresses in the eval function */
+#define MAX_PART       (1U << 20)   /* bytes of one function */
+#define MAX_WALKED     (16U << 20)  /* bytes of all functions: a file may say anything */
+#define MIN_HANDLERS   128	    /* different ones */
+#define MAX_SCANNED    (512U << 20) /* bytes of all code */
 #define RELOCS_MAX     (1U << 20)
 #define CHUNK	       (256U << 10) /* bytes of the file at a time */
 #define NOTE_INSNS     8	    /* of a handler, until it has noted where it is */
@@ -384,8 +385,8 @@ static int scan_chunk(struct copies *c, const uint8_t *bytes, size_t size, uint6
 
 static int scan_segment(struct copies *c, const struct elf_segment *s)
 {
-	uint8_t *bytes = malloc(CHUNK);
-	int err = bytes ? 0 : -ENOMEM;
+	uint8_t *bytes = s->file_size <= MAX_SCANNED ? malloc(CHUNK) : NULL;
+	int err = bytes ? 0 : s->file_size <= MAX_SCANNED ? -ENOMEM : -ENOTSUP;
 
 	/* Chunks overlap by the bytes of a lea. */
 	for (uint64_t at = 0; at + 4 <= s->file_size && !err; at += CHUNK - 5) {
