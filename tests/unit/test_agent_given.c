@@ -30,7 +30,7 @@
 
 static char dir[] = "/tmp/pyperf-given-XXXXXX";
 
-#include "owndir.h"
+#include "tools.h"
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
@@ -278,18 +278,6 @@ static void see_another_network(void)
 	assert_non_null(strstr(network__missing(NULL), "PrivateNetwork="));
 }
 
-static void put(const char *name, const char *text)
-{
-	char path[128];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	f = fopen(path, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-}
-
 static void routes(void **state)
 {
 	static const char head[] =
@@ -305,13 +293,13 @@ static void routes(void **state)
 	(void)state;
 	in_child(see_another_network);
 	/* Where there is a route there is a network. */
-	put("route", head);
+	write_file("route", head);
 	snprintf(text, sizeof(text), "%s%s", lo, eth0);
-	put("ipv6_route", text);
+	write_file("ipv6_route", text);
 	assert_null(network__missing(dir));
-	put("ipv6_route", lo);
+	write_file("ipv6_route", lo);
 	snprintf(text, sizeof(text), "%seth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\n", head);
-	put("route", text);
+	write_file("route", text);
 	assert_null(network__missing(dir));
 }
 

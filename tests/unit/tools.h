@@ -12,7 +12,7 @@
 #include "owndir.h"
 
 /* The exit status of a command line in the directory; what it says goes to `log` there. */
-static __attribute__((format(printf, 1, 2))) int try_sh(const char *fmt, ...)
+static __attribute__((format(printf, 1, 2), unused)) int try_sh(const char *fmt, ...)
 {
 	char what[2048], cmd[4096];
 	va_list ap;

@@ -85,17 +85,25 @@ static bool is_match(const regex_t *re, const char *name)
 	return *name && !regexec(re, name, 0, NULL, 0);
 }
 
-static bool program_matches(pid_t pid, const regex_t *re)
+bool called__program(pid_t pid, char path[PATH_MAX])
 {
-	char path[64], exe[PATH_MAX];
+	char link[64];
 	ssize_t len;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	len = readlink(path, exe, sizeof(exe) - 1);
+	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
+	len = readlink(link, path, PATH_MAX - 1);
 	if (len <= 0)
 		return false;
-	exe[len] = '\0';
-	return is_match(re, strrchr(exe, '/') ? strrchr(exe, '/') + 1 : exe);
+	path[len] = '\0';
+	return true;
+}
+
+static bool program_matches(pid_t pid, const regex_t *re)
+{
+	char exe[PATH_MAX];
+
+	return called__program(pid, exe) &&
+	       is_match(re, strrchr(exe, '/') ? strrchr(exe, '/') + 1 : exe);
 }
 
 bool called__matches(struct readers *rs, pid_t pid, const regex_t *re)

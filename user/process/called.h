@@ -2,6 +2,7 @@
 #ifndef PYPERF_CALLED_H
 #define PYPERF_CALLED_H
 /* Titles of running processes (application.h), and the processes whose names match a pattern. */
+#include <limits.h>
 #include <regex.h>
 #include <stdbool.h>
 #include <sys/types.h>
@@ -24,6 +25,11 @@ bool called__matches(struct readers *rs, pid_t pid, const regex_t *re);
  * *pids. 0 or -errno.
  */
 int called__find(struct readers *rs, const regex_t *re, pid_t **pids, size_t *cnt);
+/*
+ * The path of the file that the process executes, as readlink() of /proc/PID/exe has it:
+ * " (deleted)" may follow. False: the process is gone, a kernel thread, or another user's.
+ */
+bool called__program(pid_t pid, char path[PATH_MAX]);
 /* The number of the parent of a process, or 0. */
 pid_t called__parent(pid_t pid);
 /*
