@@ -552,6 +552,19 @@ static void test_patience(void **state)
 	assert_int_equal(wait_with(4711, "1000"), -ETIMEDOUT);
 }
 
+/* Behind a hang the next one is shorter, and who answers is read. */
+static void test_shortened(void **state)
+{
+	(void)state;
+	readers__shorten(rs, 60000);
+	assert_int_equal(wait_with(4711, "250"), 0);
+	assert_int_equal(wait_with(4711, "1000"), -ETIMEDOUT);
+	assert_int_equal(wait_with(4711, "20"), 0);
+	assert_int_equal(wait_with(4712, "250"), 0);
+	assert_int_equal(wait_with(4711, "250"), -ETIMEDOUT);
+	assert_int_equal(wait_with(4711, "0"), -ETIMEDOUT);
+}
+
 /* Stops `pid` for most of the time. */
 static void stop_and_go(pid_t pid)
 {
@@ -980,7 +993,7 @@ int main(void)
 		test(test_patience),	   test(test_standstill),
 		test(test_never_here),	   test(test_no_descriptors),
 		test(test_one_user),	   test(test_hangs_are_said_once),
-		test(test_our_fault),
+		test(test_our_fault),	   test(test_shortened),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,7 @@
 #define SYMBOLS_SHARE	  4 /* cached symbols may take 1 / this of the memory budget */
 #define WAITS_SHARE	  5 /* stacks of waits that go on may take 1 / this of the CPU budget */
 
-#define HANG_PAUSE_MS	  500 /* the end of a window waits for one hang of a user, not for two */
+#define HANG_SHORTENED_MS 500 /* the end of a window may wait for the two hangs of a user */
 
 #define FAILED_DRAINS_MAX 10 /* in a row, seconds apart */
 
@@ -265,7 +265,7 @@ static int open_session(struct agent *a)
 		.no_native = !c->native,
 		.no_kernel = !c->kernel,
 		.timed = true,
-		.hang_pause_ms = HANG_PAUSE_MS,
+		.hang_shortened_ms = HANG_SHORTENED_MS,
 		.loops = SESSION_LOOPS_EACH,
 		.events = a->events,
 		.known = on_known,

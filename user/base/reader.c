@@ -34,9 +34,10 @@
 #define FORGIVEN_MS   600000 /* after so long without a hang */
 #define HANGS_MAX     2	     /* of one tenant; then its processes are not read any more */
 #define TENANTS_MAX   64
-#define FAILURES_MAX  8	 /* in a row, before any answer: it may not live here */
-#define TRIES	      2	 /* for one question: what fails may be there again */
-#define RETRY_S	      10 /* after so many */
+#define SOON_HANG_MS  100 /* for who has let one hang just now, see readers__shorten() */
+#define FAILURES_MAX  8	  /* in a row, before any answer: it may not live here */
+#define TRIES	      2	  /* for one question: what fails may be there again */
+#define RETRY_S	      10  /* after so many */
 #define RETRY_MS      (RETRY_S * 1000)
 #define TEXT_OF_(x)   #x
 #define TEXT_OF(x)    TEXT_OF_(x)
@@ -50,6 +51,7 @@ struct helper {
 	struct exchange x;
 	bool ready, retires;		    /* it has begun; it answers no more questions */
 	uint64_t number;		    /* of the question */
+	uint64_t hang_ms;		    /* how long that one may wait for somebody */
 	pid_t given_up[GIVEN_UP_MAX];	    /* 0: free */
 	uint64_t given_up_by[GIVEN_UP_MAX]; /* payers */
 	unsigned int failures;		    /* in a row */
@@ -72,7 +74,7 @@ struct hangs {
 struct readers {
 	struct helper memory, files;
 	bool realtime;
-	uint64_t pause_ms;
+	uint64_t shortened_ms;
 	pthread_mutex_t lock; /* of what follows */
 	struct hangs hangs[TENANTS_MAX];
 	struct hang_notes notes; /* what was logged of them */
@@ -226,11 +228,13 @@ static unsigned int count_given_up_by(const struct helper *h, uint64_t payer)
 	return cnt;
 }
 
+/* Also sets how long the question may wait. */
 static bool is_refused(struct readers *rs, struct helper *helper, const struct reader_whose *whose)
 {
 	struct hangs *h;
 	bool refused;
 
+	helper->hang_ms = helper->kind->hang_ms;
 	if (ending__late())
 		return true;
 	if (!__atomic_load_n(&rs->tenant_cnt, __ATOMIC_RELAXED))
@@ -241,8 +245,9 @@ static bool is_refused(struct readers *rs, struct helper *helper, const struct r
 	/* Nobody has more than his share of those that hang, however long it lasts. */
 	if (h && now_ms() - h->last_ms > FORGIVEN_MS)
 		h->cnt = count_given_up_by(helper, tenant__payer(h->tenant));
-	refused = h && (h->cnt >= HANGS_MAX ||
-			(now_ms() - h->last_ms < rs->pause_ms && !tenant__is_roots(h->tenant)));
+	refused = h && h->cnt >= HANGS_MAX;
+	if (h && now_ms() - h->last_ms < rs->shortened_ms && !tenant__is_roots(h->tenant))
+		helper->hang_ms = SOON_HANG_MS;
 	pthread_mutex_unlock(&rs->lock);
 	return refused;
 }
@@ -360,7 +365,7 @@ static int wait_for_answer(const struct helper *h, const struct reader_whose *wh
 {
 	struct pollfd p = { .fd = h->fd, .events = POLLIN };
 	uint64_t start_ms = now_ms(), last_ms = start_ms, stuck_ms = 0, now;
-	uint64_t hang_ms = h->kind->hang_ms;
+	uint64_t hang_ms = whose ? h->hang_ms : h->kind->hang_ms;
 	bool asked = false;
 	char state;
 	int ready;
@@ -715,10 +720,10 @@ void readers__start(struct readers *rs)
 	}
 }
 
-void readers__pause(struct readers *rs, uint32_t ms)
+void readers__shorten(struct readers *rs, uint32_t ms)
 {
 	if (rs)
-		rs->pause_ms = ms;
+		rs->shortened_ms = ms;
 }
 
 void readers__hurry(struct readers *rs, bool realtime)

@@ -50,10 +50,11 @@ void readers__start(struct readers *rs);
 /* Gives the helpers the priority of the thread that asks (sample/realtime.h), or takes it back. */
 void readers__hurry(struct readers *rs, bool realtime);
 /*
- * After a hang, nothing is asked about that user's processes for so long: who has to be done at a
- * certain time waits for one hang, not for all that a user is permitted. Call before others ask.
+ * For so long after a hang of a user's, but root's, the next one counts as that after 100 ms: who
+ * has to be done at a certain time does not wait twice in full. What answers by then is read, as
+ * ever. Call before others ask.
  */
-void readers__pause(struct readers *rs, uint32_t ms);
+void readers__shorten(struct readers *rs, uint32_t ms);
 /* Sets the nice value of both helpers, see setpriority(2). 0 or negative errno. */
 int readers__renice(struct readers *rs, int nice);
 /* Ends both helpers; does not wait for one that hangs. */

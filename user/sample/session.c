@@ -303,7 +303,7 @@ static int open_follow(struct session *s)
 	s->procs = follow__procs(s->follow);
 	bills__init(&s->bills, s->object);
 	s->realtime.readers = process_table__readers(s->procs);
-	readers__pause(s->realtime.readers, s->o.hang_pause_ms);
+	readers__shorten(s->realtime.readers, s->o.hang_shortened_ms);
 	if (s->o.threads && !(s->names = threadbook__new(s->procs)))
 		return log_no_memory();
 	s->dump = (struct dump_opts){

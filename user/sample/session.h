@@ -58,15 +58,15 @@ struct session_opts {
 	uint32_t max_frames;
 	/* memory for unwind tables, in the kernel; 0: the default */
 	uint32_t table_mib;
-	size_t names_budget;	   /* limit of bytes for Python names; 0: 64 KiB */
-	bool threads;		   /* keep threads apart */
-	bool titles;		   /* read the titles of processes */
-	bool no_native, no_kernel; /* frames to leave out */
-	bool bpf_stats;		   /* have the kernel time the programs */
-	bool timed;		   /* have the programs time themselves: follow_ns */
-	bool curves;		   /* keep curves of memory, and its peak: session__curves() */
-	enum session_loops loops;  /* iterations of event loops, of sources that count waits */
-	uint32_t hang_pause_ms;	   /* see readers__pause() */
+	size_t names_budget;	    /* limit of bytes for Python names; 0: 64 KiB */
+	bool threads;		    /* keep threads apart */
+	bool titles;		    /* read the titles of processes */
+	bool no_native, no_kernel;  /* frames to leave out */
+	bool bpf_stats;		    /* have the kernel time the programs */
+	bool timed;		    /* have the programs time themselves: follow_ns */
+	bool curves;		    /* keep curves of memory, and its peak: session__curves() */
+	enum session_loops loops;   /* iterations of event loops, of sources that count waits */
+	uint32_t hang_shortened_ms; /* see readers__shorten() */
 	bool realtime; /* look at new processes before anything else runs: see realtime.h */
 	struct perf_events *events; /* opened before; borrowed until close. NULL: none */
 	/* See struct process_opts. */
