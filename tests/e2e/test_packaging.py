@@ -197,32 +197,65 @@ def test_package_has_debians_flags(package):
 
 
 def check_upgrades(directory):
-    """The network for who used it before: once, and not against a word of his own."""
+    """What an agent of before the socket used the network for goes on: once, and not against a word of his own."""
     config = directory / "etc/pyperf-bpf/agent.conf"
-    allowed = directory / "etc/systemd/system/pyperf-bpf-agent.service.d/push.conf"
-    usual = config.read_text()
+    units = directory / "etc/systemd/system"
+    allowed = units / "pyperf-bpf-agent.service.d/push.conf"
+    elsewhere = units / "pyperf-bpf-agent.socket.d/listen.conf"
+    masked = units / SOCKET.name
+    installed = directory / "lib/systemd/system" / SOCKET.name
+    usual, socket = config.read_text(), installed.read_text()
 
-    def upgrade():
-        done = run("sh", REPO / "packaging/debian/postinst", "configure", "0.0.1",
-                   env={**os.environ, "DPKG_ROOT": str(directory)})
-        assert done.returncode == 0 and not done.stderr and ("allowed the network" in done.stdout) == bool(done.stdout), done
+    def script(name, *args):
+        done = run("sh", REPO / "packaging/debian" / name, *args, env={**os.environ, "DPKG_ROOT": str(directory)})
+        assert done.returncode == 0 and not done.stderr, done
+        return done.stdout
 
-    for text, want in ((usual, False), ("[http]\nlisten = unix:/run/x\n", False), ("[http]\nlisten=127.0.0.1:4041\n", False),
-                       ("[http]\nlisten = off\n", False), (" [push.a]\n", True), ("[http]\nlisten = 127.0.0.1:80\n", True)):
-        config.write_text(text)
-        upgrade()
-        assert allowed.exists() == want, text
-        if want:
-            assert allowed.read_text() == PUSH.read_text()
-            allowed.unlink()
+    def upgrade(text=None, older=True):
+        """Says what was done, and undoes it."""
+        if text is not None:
+            config.write_text(text)
+        if older:
+            installed.unlink()
+        assert not script("preinst", "upgrade", "0.0.1")
+        installed.write_text(socket)
+        out = script("postinst", "configure", "0.0.1")
+        made = [path for path in (allowed, elsewhere, masked) if path.exists() or path.is_symlink()]
+        assert out.count("pyperf-bpf-agent: ") == len(made) and all(str(path) in out for path in made if path != masked), out
+        texts = ["" if path == masked else path.read_text() for path in made]
+        for path in made:
+            path.unlink()
+            if path == elsewhere:
+                path.parent.rmdir()
+        return dict(zip(made, texts))
+
+    for text in usual, "[http]\nlisten=127.0.0.1:4041\n", "[agent]\n":
+        assert not upgrade(text), text
+    for text in "[http]\nlisten = unix:/run/x\n", "[http]\nlisten: off ; no page\n":
+        assert list(upgrade(text)) == [masked], text
+    for at in "0.0.0.0:4041", "[::1]:80":
+        made = upgrade("[http]\n listen =%s\n" % at)
+        assert list(made) == [elsewhere] and "\nListenStream=\nListenStream=%s\n" % at in made[elsewhere], made
+    assert upgrade(" [push.a]\n") == {allowed: PUSH.read_text()}
+    assert not upgrade(older=False)  # who took it back since then keeps that
     own = allowed.with_name("override.conf")
     own.write_text("[Service]\nPrivateNetwork=yes\n")
-    upgrade()
-    assert not allowed.exists()
-    own.write_text("[Service]\nNice=1\n")
-    upgrade()
-    assert allowed.exists()  # for `apt purge`
+    assert not upgrade()
+    own.write_text("[Service]\nIPAddressDeny=any\nIPAddressAllow=192.0.2.10\n")
+    made = upgrade()
+    assert "PrivateNetwork=no" in made[allowed] and "IPAddressDeny=" not in re.sub("(?m)^#.*", "", made[allowed]), made
     own.unlink()
+    # For `apt purge`.
+    for text in "[push.a]\n[http]\nlisten = 127.0.0.1:80\n", "[http]\nlisten = off\n":
+        config.write_text(text)
+        installed.unlink()
+        script("preinst", "upgrade", "0.0.1")
+        installed.write_text(socket)
+        script("postinst", "configure", "0.0.1")
+        assert allowed.exists() and (elsewhere.exists() or masked.is_symlink())
+        if text.startswith("[push"):
+            elsewhere.unlink()
+            elsewhere.parent.rmdir()
     config.write_text(usual)
 
 
@@ -263,7 +296,7 @@ def test_install_and_purge(package, directory):
     assert config.read_text() == "# changed by hand\n"
     dpkg("-r", "pyperf-bpf")
     assert files() == {"etc/pyperf-bpf/agent.conf", "var/lib/pyperf-bpf/store.db",
-                       "etc/systemd/system/pyperf-bpf-agent.service.d/push.conf"}
+                       "etc/systemd/system/pyperf-bpf-agent.service.d/push.conf", "etc/systemd/system/" + SOCKET.name}
     dpkg("-P", "pyperf-bpf")
     assert files() == set() and not state.exists() and not config.parent.exists()
 

@@ -25,6 +25,7 @@ UNIT = "pyperf-bpf-agent.service"
 SOCKET_UNIT = "pyperf-bpf-agent.socket"
 UNITS = Path("/lib/systemd/system")
 DROP_IN = Path("/etc/systemd/system/%s.d/push.conf" % UNIT)
+LISTEN = Path("/etc/systemd/system/pyperf-bpf-agent.socket.d/listen.conf")
 EXAMPLE = Path("/usr/share/doc/pyperf-bpf/examples/push.conf")
 CONFIG = Path("/etc/pyperf-bpf/agent.conf")
 STORE = Path("/var/lib/pyperf-bpf/store.db")
@@ -388,6 +389,9 @@ def upgraded():
     and destinations work as before."""
     run("systemctl", "stop", UNIT)
     make_older()
+    at = "0.0.0.0:4041"
+    text = CONFIG.read_text()
+    CONFIG.write_text(text + "[http]\nlisten = %s\nallow-remote = yes\n" % at)
     run("systemctl", "daemon-reload")
     run("systemctl", "start", UNIT)
     assert healthy() and not own_network()
@@ -396,13 +400,18 @@ def upgraded():
         out = run("apt-get", "-qq", "install", "--yes", "--reinstall", "/srv/pyperf-bpf.deb")
         assert "pyperf-bpf-agent: allowed the network" in out, out
         assert DROP_IN.read_text() == EXAMPLE.read_text()
+        assert run("systemctl", "show", SOCKET_UNIT, "-P", "Listen").strip() == at + " (Stream)", out
         assert main_pid() not in (0, pid) and show("ActiveState") == "active"
         assert run("systemctl", "is-active", SOCKET_UNIT).strip() == "active" and healthy()
         poll(lambda: taken, "nothing arrives")
     assert windows()[:len(before)] == before
     assert restarts() == 0
+    LISTEN.unlink()
+    LISTEN.parent.rmdir()
     configure()
-    run("systemctl", "reload", UNIT)
+    run("systemctl", "stop", UNIT)
+    run("systemctl", "daemon-reload")
+    run("systemctl", "start", UNIT)
 
 
 def killed():
