@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -49,9 +50,17 @@ def ways(any_python, tmp_path_factory):
     }, directory / "shims"
 
 
-def trace(argv, path, *options):
+def has_ended(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def trace(argv, path, *options, before=()):
     env = harness.clean_environment(PATH="%s:%s" % (path, os.environ["PATH"]))
-    return subprocess.run([harness.PYPERF, "trace", "--json", "--top", "0", "--force", "--as-root", *options, "--", *argv],
+    return subprocess.run([*before, harness.PYPERF, "trace", "--json", "--top", "0", "--force", "--as-root", *options, "--", *argv],
                           capture_output=True, text=True, check=False, timeout=harness.PATIENCE, env=env, cwd="/")
 
 
@@ -105,7 +114,31 @@ def test_never(ways):
 
 
 def test_trace_that_fails(any_python, ways, directory):
-    """Then Python has not begun."""
+    """Then nothing has begun."""
     ran = directory / "ran"
-    result = trace(["sh", "-c", 'exec "$0" -c "open(%r, %r)"' % (str(ran), "w"), any_python], ways[1], "--calls", "-o", "/no/such/x.svg")
+    result = trace(["sh", "-c", '>"$0"', str(ran)], ways[1], "--calls", "-o", "/no/such/x.svg")
     assert result.returncode == 1 and "/no/such/x.svg" in result.stderr and not ran.exists(), result
+
+
+def test_trace_that_fails_behind_a_wrapper(any_python, ways, directory):
+    """Python has not begun, and the wrapper does not take that for a failure of Python."""
+    ran = directory / "ran"
+    code = '"$0" -c "open(%r, %r)" || echo failed >%s; echo more >%s' % (str(ran), "w", ran, ran)
+    result = trace(["sh", "-c", code, any_python], ways[1], before=["prlimit", "--nofile=24"])
+    assert result.returncode == 1 and "Too many open files" in result.stderr and not ran.exists(), result
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP], ids=lambda number: number.name)
+def test_trace_that_ends_before_python(any_python, number):
+    """The command does not go on without anybody who sees it."""
+    code = 'echo $$; read go; exec "$0" -c pass'
+    with subprocess.Popen([harness.PYPERF, "trace", "--as-root", "--", "sh", "-c", code, any_python], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as tracing:
+        shell = int(tracing.stdout.readline())
+        tracing.send_signal(number)
+        try:
+            assert tracing.wait(harness.PATIENCE) == -number
+            harness.poll(lambda: has_ended(shell), "the command to end")
+        finally:
+            if not has_ended(shell):
+                os.kill(shell, signal.SIGKILL)

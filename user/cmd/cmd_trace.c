@@ -35,6 +35,7 @@
 #define FILTERS_MAX    64
 #define WORDS_MAX      64 /* read of one argument */
 #define REAP_US	       20000
+#define SAY_US	       1000000
 #define SEPARATORS     " \t\n;&|()'\"" /* of a shell */
 
 struct trace_cmd {
@@ -694,8 +695,13 @@ static int wait_for_command(struct launch *l)
 
 	signals__keep_no_promise();
 	signals__hand_over(0);
-	while (!launch__reap(l, &status))
+	for (unsigned i = 0; !launch__reap(l, &status); i++) {
+		if (i == SAY_US / REAP_US)
+			log_info("waiting for the command (process %d), which goes on untraced: "
+				 "a signal to this process alone does not end it",
+				 launch__pid(l));
 		usleep(REAP_US);
+	}
 	return status;
 }
 
@@ -746,11 +752,23 @@ static int run_command(struct trace_cmd *t, char **words, bool needs_python,
 	t->o.pid = t->probes.pid = t->native.pid = launch__pid(t->launch);
 	if (!needs_python || !find_python(t, words, &command, path))
 		status = run(t);
-	/* As a command that never began: it has not executed an instruction of its program. */
-	if (t->exec && command.python > 0)
-		kill(command.python, SIGKILL);
+	/* As a command that never began. */
+	if (command.python > 0)
+		python_exec__kill(t->exec);
 	python_exec__end(t->exec);
 	return end_command(t, status);
+}
+
+/* Before a command begins: what it has done cannot be undone. An exit status. */
+static int open_pictures(struct trace_cmd *t)
+{
+	if (!t->pictures.cnt)
+		return 0;
+	/* stdout has the calls. */
+	t->pictures.quiet = true;
+	if (outputs__check(&t->pictures))
+		return 2;
+	return outputs__open(&t->pictures) ? 1 : 0;
 }
 
 /* With a profile, which gets the calls and is written, if files are wanted. */
@@ -761,12 +779,6 @@ static int draw(struct trace_cmd *t, struct profile **picture, int (*trace)(stru
 
 	if (!t->pictures.cnt)
 		return trace(t);
-	/* stdout has the calls. */
-	t->pictures.quiet = true;
-	if (outputs__check(&t->pictures))
-		return 2;
-	if (outputs__open(&t->pictures))
-		return 1;
 	*picture = profile__new();
 	if (!*picture)
 		return log_no_memory() != 0;
@@ -891,8 +903,9 @@ static int run(int argc, char **argv)
 			t.o.mode = TIMING_CALLS; /* shown as they come */
 		if (is_slow(&t.o) && t.o.mode == TIMING_NONE)
 			t.o.mode = TIMING_HIST;
-		if (check(&t, c.words))
-			status = 2;
+		status = check(&t, c.words) ? 2 : open_pictures(&t);
+		if (status)
+			; /* it has been said */
 		else if (t.native.function)
 			status = trace_native(&t, c.words);
 		else if (t.probes.cnt)

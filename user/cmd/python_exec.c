@@ -3,21 +3,30 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/child.h"
+#include "base/log.h"
+#include "process/called.h"
+
+#define SAY_MS	 2000
+#define HELD_MAX 256
 
 struct python_exec {
 	pid_t child;
-	int hold_fd; /* its end lets the command go */
+	int hold_fd; /* a word there lets the command go, its end without one ends that */
 	int said_fd;
 };
 
@@ -39,26 +48,53 @@ static bool is_same_file(const char *a, const char *b)
 
 static bool has_executed_python(pid_t pid, char path[TARGET_PATH_MAX])
 {
-	char link[32], exe[TARGET_PATH_MAX];
-	ssize_t len;
+	char link[32], exe[PATH_MAX];
 
 	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
-	len = readlink(link, exe, sizeof(exe) - 1);
-	if (len <= 0)
-		return false;
-	exe[len] = '\0';
-	return is_same_file(link, exe) && !target__find_interpreter(exe, path);
+	return called__program(pid, exe) && is_same_file(link, exe) &&
+	       !target__find_interpreter(exe, path);
 }
 
-/* True: this process has executed Python, and stands. All others go on. */
-static bool on_stop(pid_t pid, int status, char path[TARGET_PATH_MAX])
+struct tracing {
+	pid_t command;
+	pid_t held[HELD_MAX]; /* have executed Python, and stand */
+	size_t held_cnt;
+	bool said, ended;    /* to our parent; the command */
+	struct saying found; /* of the first one held */
+};
+
+/* Python stands. */
+static bool hold(struct tracing *t, pid_t pid)
+{
+	char path[TARGET_PATH_MAX];
+
+	if (t->held_cnt == HELD_MAX || !has_executed_python(pid, path))
+		return false;
+	t->held[t->held_cnt++] = pid;
+	if (t->found.pid)
+		return true;
+	t->found.pid = pid;
+	memcpy(t->found.path, path, sizeof(path));
+	return true;
+}
+
+static void forget(struct tracing *t, pid_t pid)
+{
+	for (size_t i = 0; i < t->held_cnt; i++)
+		if (t->held[i] == pid)
+			t->held[i--] = t->held[--t->held_cnt];
+	t->ended |= t->command == pid;
+}
+
+/* Who executes Python stands. All others go on. */
+static void on_stop(struct tracing *t, pid_t pid, int status)
 {
 	long sig = WSTOPSIG(status);
 
 	switch (status >> 16) {
 	case PTRACE_EVENT_EXEC:
-		if (has_executed_python(pid, path))
-			return true;
+		if (hold(t, pid))
+			return;
 		sig = 0;
 		break;
 	case PTRACE_EVENT_FORK:
@@ -69,28 +105,23 @@ static bool on_stop(pid_t pid, int status, char path[TARGET_PATH_MAX])
 	case PTRACE_EVENT_STOP:
 		/* Stopped by a signal, as by Ctrl-Z: it stays so until it gets SIGCONT. */
 		if (sig != SIGTRAP && !ptrace(PTRACE_LISTEN, pid, NULL, NULL))
-			return false;
+			return;
 		sig = 0;
 		break;
 	}
 	ptrace(PTRACE_CONT, pid, NULL, sig);
-	return false;
 }
 
-/* The process, or 0: the command has ended. */
-static pid_t follow(pid_t command, char path[TARGET_PATH_MAX])
+static void take_stops(struct tracing *t)
 {
 	int status;
 	pid_t pid;
 
-	for (;;) {
-		pid = waitpid(-1, &status, __WALL);
-		if (pid < 0 && errno == EINTR)
-			continue;
-		if (pid < 0 || (pid == command && !WIFSTOPPED(status)))
-			return 0;
-		if (WIFSTOPPED(status) && on_stop(pid, status, path))
-			return pid;
+	while ((pid = waitpid(-1, &status, __WALL | WNOHANG)) > 0 || (pid < 0 && errno == EINTR)) {
+		if (pid > 0 && WIFSTOPPED(status))
+			on_stop(t, pid, status);
+		else if (pid > 0)
+			forget(t, pid);
 	}
 }
 
@@ -100,27 +131,75 @@ static void say(const struct saying *s)
 		_exit(1);
 }
 
+/*
+ * Our parent has ended, or all are to end. Nobody would see what Python does, and a wrapper would
+ * take its end for a failure, and go on.
+ */
+static _Noreturn void end_all(const struct tracing *t)
+{
+	if (!t->ended)
+		kill(t->command, SIGTERM);
+	for (size_t i = 0; i < t->held_cnt; i++)
+		kill(t->held[i], SIGKILL);
+	_exit(1);
+}
+
+/* A descriptor for the signals that we look at: they wait for it. */
+static int open_signals(void)
+{
+	sigset_t set;
+
+	/* Ctrl-C is for the command and for our parent; a terminal that goes is for them, too. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	signal(SIGTSTP, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGTERM);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) || prctl(PR_SET_PDEATHSIG, SIGTERM))
+		return -1;
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static bool is_told_to_end(int signal_fd)
+{
+	struct signalfd_siginfo si;
+
+	while (read(signal_fd, &si, sizeof(si)) == sizeof(si))
+		if (si.ssi_signo == SIGTERM)
+			return true;
+	return false;
+}
+
 static void run_child(pid_t command)
 {
 	static const unsigned long options =
 		PTRACE_O_TRACEEXEC | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE;
-	struct saying s = { .pid = 0 };
-	char nothing;
+	struct pollfd fds[] = { { .fd = open_signals(), .events = POLLIN },
+				{ .fd = CHILD_IN, .events = POLLIN } };
+	struct tracing t = { .command = command };
+	struct saying begun = { .pid = 0 };
+	char word;
 
-	/* Ctrl-C is for the command and for us; we say when the child is to end. */
-	signal(SIGINT, SIG_IGN);
-	signal(SIGQUIT, SIG_IGN);
-	signal(SIGTSTP, SIG_IGN);
-	if (ptrace(PTRACE_SEIZE, command, NULL, options))
-		s.pid = -errno;
-	say(&s);
-	if (s.pid)
-		_exit(1);
-	s.pid = follow(command, s.path);
-	say(&s);
-	while (read(CHILD_IN, &nothing, 1) < 0 && errno == EINTR)
-		;
-	_exit(0); /* whatever is traced goes on */
+	if (fds[0].fd < 0 || ptrace(PTRACE_SEIZE, command, NULL, options))
+		begun.pid = -errno;
+	say(&begun);
+	while (!begun.pid) {
+		poll(fds, 2, -1);
+		if (is_told_to_end(fds[0].fd))
+			end_all(&t);
+		take_stops(&t);
+		if (!t.said && (t.found.pid || t.ended)) {
+			say(&t.found);
+			t.said = true;
+		}
+		if (fds[1].revents && read(CHILD_IN, &word, 1) != 1)
+			end_all(&t);
+		if (fds[1].revents)
+			break; /* whatever is traced goes on */
+	}
+	_exit(begun.pid ? 1 : 0);
 }
 
 /* ---- ours ------------------------------------------------------------------------------------ */
@@ -148,7 +227,7 @@ struct python_exec *python_exec__begin(pid_t command)
 
 	if (!x)
 		return NULL;
-	if (pipe2(hold, O_CLOEXEC) || pipe2(said, O_CLOEXEC))
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, hold) || pipe2(said, O_CLOEXEC))
 		err = -errno;
 	x->hold_fd = hold[1];
 	x->said_fd = said[0];
@@ -174,20 +253,35 @@ struct python_exec *python_exec__begin(pid_t command)
 
 pid_t python_exec__wait(struct python_exec *x, char path[TARGET_PATH_MAX])
 {
+	struct pollfd p = { .fd = x->said_fd, .events = POLLIN };
 	struct saying s;
-	pid_t pid = listen_to(x, &s);
+	pid_t pid;
 
+	if (!poll(&p, 1, SAY_MS))
+		log_info("waiting until the command has executed Python (--python names a file "
+			 "with an interpreter that it loads)");
+	pid = listen_to(x, &s);
 	if (pid > 0)
 		memcpy(path, s.path, sizeof(s.path));
 	return pid;
+}
+
+void python_exec__kill(struct python_exec *x)
+{
+	if (!x || x->hold_fd < 0)
+		return;
+	close(x->hold_fd);
+	x->hold_fd = -1;
 }
 
 void python_exec__end(struct python_exec *x)
 {
 	if (!x)
 		return;
-	if (x->hold_fd >= 0)
+	if (x->hold_fd >= 0) {
+		send(x->hold_fd, "", 1, MSG_NOSIGNAL);
 		close(x->hold_fd);
+	}
 	if (x->child > 0)
 		child__wait(x->child, false);
 	if (x->said_fd >= 0)

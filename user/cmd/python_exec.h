@@ -12,8 +12,8 @@
  *	... breakpoints are set in `pid` ...
  *	python_exec__end(x);			it goes on
  *
- * A child of ours traces the command (ptrace) meanwhile, and lets all of it go when it ends, as it
- * does when we end, whatever ends us. So nobody waits for us who does not have to.
+ * A child of ours traces the command (ptrace) meanwhile, and lets all of it go when it ends. If we
+ * end, whatever ends us, it does as python_exec__kill(). Whoever else executes Python is held, too.
  */
 #include <sys/types.h>
 
@@ -28,6 +28,11 @@ struct python_exec *python_exec__begin(pid_t command);
  * the command has ended before. Negative errno.
  */
 pid_t python_exec__wait(struct python_exec *x, char path[TARGET_PATH_MAX]);
+/*
+ * Instead of letting it go: ends Python, of which no instruction has been executed, and the
+ * command, which might take that for a failure, and go on. NULL: nothing.
+ */
+void python_exec__kill(struct python_exec *x);
 /* Lets everything go. NULL: nothing. */
 void python_exec__end(struct python_exec *x);
 
