@@ -13,7 +13,7 @@
 #define MAX_PART       (1U << 20)   /* bytes of one function */
 #define MAX_WALKED     (16U << 20)  /* bytes of all functions: a file may say anything */
 #define MIN_HANDLERS   128	    /* different ones */
-#define MAX_SCANNED    (512U << 20) /* bytes of all code */
+#define MAX_SCANNED    (128U << 20) /* bytes of all code */
 #define RELOCS_MAX     (1U << 20)
 #define CHUNK	       (256U << 10) /* bytes of the file at a time */
 #define NOTE_INSNS     8	    /* of a handler, until it has noted where it is */
@@ -255,6 +255,7 @@ struct copies {
 	const uint64_t *wanted;
 	size_t wanted_cnt;
 	uint64_t low, high; /* of them */
+	uint64_t left;	    /* of MAX_SCANNED */
 	bool moves;	    /* where the file lies is decided when it is loaded */
 	struct handler_copy *out;
 	size_t *cnt, max;
@@ -385,16 +386,19 @@ static int scan_chunk(struct copies *c, const uint8_t *bytes, size_t size, uint6
 
 static int scan_segment(struct copies *c, const struct elf_segment *s)
 {
-	uint8_t *bytes = s->file_size <= MAX_SCANNED ? malloc(CHUNK) : NULL;
-	int err = bytes ? 0 : s->file_size <= MAX_SCANNED ? -ENOMEM : -ENOTSUP;
+	bool too_big = s->file_size > c->left;
+	uint8_t *bytes = too_big ? NULL : malloc(CHUNK);
+	int err = bytes ? 0 : too_big ? -ENOTSUP : -ENOMEM;
 
+	c->left -= too_big ? 0 : s->file_size;
 	/* Chunks overlap by the bytes of a lea. */
 	for (uint64_t at = 0; at + 4 <= s->file_size && !err; at += CHUNK - 5) {
 		size_t size = s->file_size - at < CHUNK ? s->file_size - at : CHUNK;
 
 		if (elf_file__read(c->h->ef, s->addr + at, bytes, size))
-			break;
-		err = scan_chunk(c, bytes, size, s->addr + at);
+			err = -ENOTSUP;
+		else
+			err = scan_chunk(c, bytes, size, s->addr + at);
 	}
 	free(bytes);
 	return err;
@@ -407,6 +411,7 @@ int handlers__find_copies(struct handlers *h, const uint64_t *wanted, size_t wan
 			    .wanted = wanted,
 			    .wanted_cnt = wanted_cnt,
 			    .low = UINT64_MAX,
+			    .left = MAX_SCANNED,
 			    .moves = elf_file__is_pie_or_so(h->ef),
 			    .out = out,
 			    .cnt = cnt,

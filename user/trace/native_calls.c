@@ -411,7 +411,8 @@ static uint64_t complete_ns(const struct native *n)
 		ns = n->ns;
 	if (n->python_more && n->python_ns < ns)
 		ns = n->python_ns;
-	return ns - LATE_MS * NS_PER_MS;
+	/* At the end no event is on its way. */
+	return n->skel->bss->over ? ns : ns - LATE_MS * NS_PER_MS;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

@@ -400,6 +400,7 @@ static void take_event(void *ctx, const struct trace_event *e, const struct trac
 	t->event_cnt++;
 	if (!tracer__is_inside(t->tracer, e))
 		return;
+	t->latest_ns = e->ns > t->latest_ns ? e->ns : t->latest_ns;
 	known.ran_ns = t->events.from ? 0 : known.ran_ns;
 	known.frame ^= process;
 	t->frame = known.frame;

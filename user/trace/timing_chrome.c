@@ -112,9 +112,9 @@ static unsigned choose_track(struct timing *t, struct activation *a)
 
 static void release_track(struct timing *t, const struct activation *a)
 {
-	struct thread_name *n = thread_names__of(&t->threads, a->tgid, a->tid);
+	struct thread_name *n = a->below ? NULL : thread_names__of(&t->threads, a->tgid, a->tid);
 
-	if (n && !a->below)
+	if (n)
 		n->tracks &= ~(1ULL << track_of(a));
 }
 
