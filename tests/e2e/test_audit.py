@@ -117,6 +117,8 @@ def test_json(any_python):
 @pytest.mark.parametrize("args, message", [
     (["--audit", ""], "names of audit events"),
     (["--audit", "open,"], "names of audit events"),
+    (["--audit", "--calls"], "names of audit events"),
+    (["--audit", "--", "true"], "names of audit events"),
     (["--audit", "*open"], "names of audit events"),
     (["--audit", "a,b,c,d,e,f,g,h,i"], "up to 8 names"),
     (["--audit", "x" * 101], "names of audit events"),

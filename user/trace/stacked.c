@@ -482,7 +482,8 @@ static int check_audit(const char *name, size_t len)
 {
 	size_t plain = strcspn(name, "*?[,");
 
-	if (!len || len > NAME_MAX_BYTES)
+	/* An option, or the -- before a command: the names were forgotten. */
+	if (!len || len > NAME_MAX_BYTES || name[0] == '-')
 		return -EINVAL;
 	return plain < len && (plain != len - 1 || name[plain] != '*') ? -EINVAL : 0;
 }
