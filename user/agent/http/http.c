@@ -617,7 +617,7 @@ static void *serve(void *arg)
 		fds[0].fd = epoll_fd(h);
 		/* With room, the library looks after those who wait itself. */
 		if (poll(fds, full ? 3 : 2, next_wake(h)) < 0)
-			break;
+			continue;
 		if (fds[1].revents)
 			eventfd_read(h->wake_fd, &wakes);
 		if (full && fds[2].revents)

@@ -26,6 +26,7 @@
  * MiB.
  */
 #define BATCH_BYTES    (256U << 10)
+#define WAKE_TRIES     3
 #define IDLE_MS	       60000 /* windows grow too old even when there is nothing else to do */
 #define FAILING_SAY_NS (10 * RATE_LIMIT_MINUTE)
 #define REOPEN_MS      60000
@@ -214,6 +215,8 @@ static void count_end(struct destination *d, const struct slot *x, enum push_ver
 	struct push_stats *s = &d->stats;
 
 	pthread_mutex_lock(&d->lock);
+	if (h->status)
+		d->no_network = false; /* by the loopback, or there is one by now */
 	s->requests++;
 	s->retries += x->items[0].tries > 0;
 	s->failures += v != PUSH_SENT;
@@ -790,6 +793,13 @@ struct push *push__open(const struct push_config *c, size_t n, const char *spool
 	return p;
 }
 
+/* It writes to a socket, which may fail: then the thread would sleep until something is due. */
+static void wake(struct destination *d)
+{
+	for (int i = 0; i < WAKE_TRIES && curl_multi_wakeup(d->multi); i++)
+		;
+}
+
 static int put(struct destination *d, const struct window *w)
 {
 	int err;
@@ -803,7 +813,7 @@ static int put(struct destination *d, const struct window *w)
 		return -EIO;
 	}
 	err = spool__put(d->spool, w);
-	curl_multi_wakeup(d->multi);
+	wake(d);
 	return err;
 }
 
@@ -839,7 +849,7 @@ void push__close(struct push *p, uint64_t deadline_ms)
 		d->deadline_ms = deadline;
 		pthread_mutex_unlock(&d->lock);
 		if (d->running)
-			curl_multi_wakeup(d->multi);
+			wake(d);
 	}
 	for (size_t i = 0; i < p->cnt; i++) {
 		if (p->list[i].running)
