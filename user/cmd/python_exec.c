@@ -125,10 +125,9 @@ static void take_stops(struct tracing *t)
 	}
 }
 
-static void say(const struct saying *s)
+static bool say(const struct saying *s)
 {
-	if (write(CHILD_OUT, s, sizeof(*s)) != sizeof(*s))
-		_exit(1);
+	return write(CHILD_OUT, s, sizeof(*s)) == sizeof(*s);
 }
 
 /*
@@ -154,6 +153,7 @@ static int open_signals(void)
 	signal(SIGQUIT, SIG_IGN);
 	signal(SIGTSTP, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN); /* our parent has ended: there is something to do yet */
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGTERM);
@@ -184,14 +184,16 @@ static void run_child(pid_t command)
 
 	if (fds[0].fd < 0 || ptrace(PTRACE_SEIZE, command, NULL, options))
 		begun.pid = -errno;
-	say(&begun);
+	if (!say(&begun))
+		_exit(1); /* the command does not begin without our parent */
 	while (!begun.pid) {
 		poll(fds, 2, -1);
 		if (is_told_to_end(fds[0].fd))
 			end_all(&t);
 		take_stops(&t);
 		if (!t.said && (t.found.pid || t.ended)) {
-			say(&t.found);
+			if (!say(&t.found))
+				end_all(&t);
 			t.said = true;
 		}
 		if (fds[1].revents && read(CHILD_IN, &word, 1) != 1)

@@ -13,7 +13,7 @@
 #define MAX_PART       (1U << 20)   /* bytes of one function */
 #define MAX_WALKED     (16U << 20)  /* bytes of all functions: a file may say anything */
 #define MIN_HANDLERS   128	    /* different ones */
-#define MAX_SCANNED    (128U << 20) /* bytes of all code */
+#define MAX_SCANNED    (128U << 20) /* bytes of all executable segments of a file */
 #define RELOCS_MAX     (1U << 20)
 #define CHUNK	       (256U << 10) /* bytes of the file at a time */
 #define NOTE_INSNS     8	    /* of a handler, until it has noted where it is */
