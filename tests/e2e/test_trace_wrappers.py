@@ -108,9 +108,19 @@ def test_never(ways):
     """A sentence says so; what a command that cannot be executed says is said once."""
     result = trace(["sh", "-c", "exit 7"], ways[1])
     assert result.returncode == 1 and not result.stdout and result.stderr == (
-        "pyperf-bpf: sh: neither it nor what it started executed Python (--python names a file with an interpreter that it loads)\n")
+        "pyperf-bpf: sh: neither it nor what it started executed Python before it ended (--python names a file with an interpreter "
+        "that it loads)\n")
     result = trace(["/no/such/program"], ways[1])
     assert result.returncode == 1 and result.stderr == "pyperf-bpf: /no/such/program: No such file or directory\n"
+
+
+def test_none_in_time():
+    """-d ends the wait, and the command goes on."""
+    with subprocess.Popen([harness.PYPERF, "trace", "-d", "0.1", "--as-root", "--", "sh", "-c", "read go; echo $go; exit 7"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tracing:
+        said = tracing.stderr.readline()
+        assert tracing.communicate("on\n", harness.PATIENCE)[0] == "on\n"
+    assert tracing.returncode == 1 and "sh: neither it nor what it started executed Python in time (" in said, said
 
 
 def test_trace_that_fails(any_python, ways, directory):

@@ -665,15 +665,15 @@ static int run_until_python(struct trace_cmd *t, char **words, struct counting_c
 	err = launch__go(t->launch);
 	if (err)
 		return err;
-	command->python = python_exec__wait(t->exec, path);
+	command->python = python_exec__wait(t->exec, t->o.duration_s, path);
 	if (command->python > 0)
 		return 0;
-	if (command->python < 0)
+	if (command->python < 0 && command->python != -ETIME)
 		log_err("%s: %s", words[0], reader__why(command->python));
 	else
-		log_err("%s: neither it nor what it started executed Python (--python names a "
+		log_err("%s: neither it nor what it started executed Python%s (--python names a "
 			"file with an interpreter that it loads)",
-			words[0]);
+			words[0], command->python ? " in time" : " before it ended");
 	return -ENOENT;
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/child.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "process/called.h"
 
@@ -253,15 +255,33 @@ struct python_exec *python_exec__begin(pid_t command)
 	return NULL;
 }
 
-pid_t python_exec__wait(struct python_exec *x, char path[TARGET_PATH_MAX])
+/* Until there is something to say, or the time is over; at most a minute. */
+static int wait_ms(uint64_t waited_ms, double most_ms, bool said)
+{
+	double left = fmin(most_ms, said ? INFINITY : SAY_MS) - (double)waited_ms;
+
+	return (int)fmin(fmax(left, 1), 60000);
+}
+
+pid_t python_exec__wait(struct python_exec *x, double seconds, char path[TARGET_PATH_MAX])
 {
 	struct pollfd p = { .fd = x->said_fd, .events = POLLIN };
+	double most_ms = seconds > 0 ? ceil(seconds * 1000) : INFINITY;
+	uint64_t start_ms = now_ms();
 	struct saying s;
+	bool said = false;
 	pid_t pid;
 
-	if (!poll(&p, 1, SAY_MS))
-		log_info("waiting until the command has executed Python (--python names a file "
-			 "with an interpreter that it loads)");
+	while (poll(&p, 1, wait_ms(now_ms() - start_ms, most_ms, said)) <= 0) {
+		double waited_ms = (double)(now_ms() - start_ms);
+
+		if (waited_ms >= most_ms)
+			return -ETIME;
+		if (!said && waited_ms >= SAY_MS)
+			log_info("waiting until the command has executed Python (--python names a "
+				 "file with an interpreter that it loads)");
+		said |= waited_ms >= SAY_MS;
+	}
 	pid = listen_to(x, &s);
 	if (pid > 0)
 		memcpy(path, s.path, sizeof(s.path));

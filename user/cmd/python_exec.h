@@ -8,7 +8,7 @@
  *
  *	x = python_exec__begin(launch__pid(l));	the command is still held
  *	launch__go(l);
- *	pid = python_exec__wait(x, path);	runs what comes before Python
+ *	pid = python_exec__wait(x, 0, path);	runs what comes before Python
  *	... breakpoints are set in `pid` ...
  *	python_exec__end(x);			it goes on
  *
@@ -25,9 +25,9 @@ struct python_exec;
 struct python_exec *python_exec__begin(pid_t command);
 /*
  * Waits until a process has executed Python: its number, and the file that has its interpreter. 0:
- * the command has ended before. Negative errno.
+ * the command has ended before. Negative errno; -ETIME: the seconds, 0: any, are over.
  */
-pid_t python_exec__wait(struct python_exec *x, char path[TARGET_PATH_MAX]);
+pid_t python_exec__wait(struct python_exec *x, double seconds, char path[TARGET_PATH_MAX]);
 /*
  * Instead of letting it go: ends Python, of which no instruction has been executed, and the
  * command, which might take that for a failure, and go on. NULL: nothing.
