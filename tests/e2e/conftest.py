@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Which interpreters the end-to-end tests run on, and what every test needs.
 
-A test that takes `python` runs once per CPython in scope; a missing one is a skip by its name. A
-test that takes `any_python` runs once, on the first one found, the distribution's if it has one.
+A test that takes `python` runs once per CPython in scope; a missing one is a skip by its name. One whose
+subject does not depend on the version has the marker `few_pythons`: it runs on the oldest, the newest and
+the distribution's only, but for PYPERF_TEST_EVERY=1. A test that takes `any_python` runs once, on the first
+one found, the distribution's if it has one.
 
 scripts/run-tests may run a file with `pytestmark = pytest.mark.host` or `.beside` next to the others. That
 is for one that measures nothing, and that what others measure does not notice either.
@@ -76,6 +78,14 @@ def chosen_interpreters():
             if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)}
 
 
+def slots_of(definition):
+    """Of the interpreters in scope, those that a test runs on."""
+    if not definition.get_closest_marker("few_pythons") or os.environ.get("PYPERF_TEST_EVERY") == "1":
+        return [*VERSIONS, "system"]
+    there = [version for version in VERSIONS if version in INTERPRETERS] or VERSIONS
+    return list(dict.fromkeys([there[0], there[-1], "system"]))
+
+
 def pytest_generate_tests(metafunc):
     if "python" in metafunc.fixturenames:
         chosen = chosen_interpreters()
@@ -83,7 +93,7 @@ def pytest_generate_tests(metafunc):
             metafunc.parametrize("python", chosen.values(), ids=chosen.keys())
             return
         params = []
-        for slot in [*VERSIONS, "system"]:
+        for slot in slots_of(metafunc.definition):
             if slot in INTERPRETERS:
                 params.append(pytest.param(INTERPRETERS[slot], id=slot))
             elif INTERPRETERS.get("system", "").endswith("python" + slot):

@@ -90,3 +90,4 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "host: needs neither root nor the profiler")
     config.addinivalue_line("markers", "beside: measures nothing, so that it may run next to what does")
     config.addinivalue_line("markers", "certain: a failure that no chance explains")
+    config.addinivalue_line("markers", "few_pythons: does not depend on the version: runs on three of the interpreters")

@@ -45,6 +45,7 @@ def loop_figures(agent, parser):
     return dict(found)
 
 
+@pytest.mark.few_pythons
 def test_event_loops(agents, python):
     """Iterations by service, against what the program's own clock says of each."""
     name = 'the "shop" of \\2'

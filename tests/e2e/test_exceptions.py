@@ -81,6 +81,7 @@ if child:
 """
 
 
+@pytest.mark.few_pythons
 @pytest.mark.skipif(not FOLLOWS, reason="children are traced from Linux 6.12 on")
 def test_exceptions_of_children(python, tmp_path):
     """One row for all processes, though each has other addresses."""

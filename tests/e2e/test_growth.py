@@ -56,6 +56,7 @@ def test_known_bytes(python):
     growth.result.complete()
 
 
+@pytest.mark.few_pythons
 def test_given_back_does_not_count(python):
     """Neither what was touched anew since, nor what nobody touched any more."""
     growth = Growth(python, "keep:16", "churn:256", "freed:64", "mapped:16")
@@ -65,6 +66,7 @@ def test_given_back_does_not_count(python):
     assert growth.result.counters["filtered_released"] > 1000
 
 
+@pytest.mark.few_pythons
 def test_huge_pages(python):
     """One page fault, 2 MiB."""
     growth = Growth(python, "huge:128", "mapped:32")
@@ -72,6 +74,7 @@ def test_huge_pages(python):
     assert growth.bytes("mapped") == about(32)
 
 
+@pytest.mark.few_pythons
 def test_threads_at_a_time(python):
     """Each CPU has a counter of its own, and hands over what it has now and then."""
     growth = Growth(python, "threads:128")

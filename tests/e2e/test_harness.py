@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The checks of the other tests see what they are there for: each goes red on a wrong profile."""
+import types
+
 import pytest
 
+import conftest
 import harness
 from harness import KERNEL, MARKER, NATIVE, PYTHON, Result, check_stacks, parse_folded
 
@@ -87,3 +90,17 @@ def test_balance(changed, good):
     else:
         with pytest.raises(AssertionError):
             result.ok()
+
+
+@pytest.mark.parametrize("there, few", [
+    (["3.9", "3.11", "3.12", "system"], ["3.9", "3.12", "system"]), (["3.10"], ["3.10", "system"]), ([], ["3.8", "3.13", "system"])])
+def test_few_pythons(monkeypatch, there, few):
+    """What is marked runs on three of those that there are, unless it is to run on every one."""
+    marked = types.SimpleNamespace(get_closest_marker=lambda name: name == "few_pythons")
+    plain = types.SimpleNamespace(get_closest_marker=lambda name: None)
+    monkeypatch.setattr(conftest, "INTERPRETERS", dict.fromkeys(there))
+    monkeypatch.delenv("PYPERF_TEST_EVERY", raising=False)
+    every = [*conftest.VERSIONS, "system"]
+    assert conftest.slots_of(marked) == few and conftest.slots_of(plain) == every
+    monkeypatch.setenv("PYPERF_TEST_EVERY", "1")
+    assert conftest.slots_of(marked) == every

@@ -56,6 +56,7 @@ def check(found, workers):
         assert {name: counts(one).get(name, 0) for name in truth} == truth
 
 
+@pytest.mark.few_pythons
 def test_children(server):
     target, workers = server
     result = heap("-p", target.pid, "--children", "--json")
@@ -65,6 +66,7 @@ def test_children(server):
     check(found, workers)
 
 
+@pytest.mark.few_pythons
 def test_several(server):
     _, workers = server
     result = heap("-p", ",".join(map(str, workers)), "--json")
@@ -74,6 +76,7 @@ def test_several(server):
     check(found, workers)
 
 
+@pytest.mark.few_pythons
 def test_table(server):
     """The sum of all workers, and the one that has most."""
     target, workers = server

@@ -44,6 +44,7 @@ def test_names(python, directory):
         assert (name, file) in functions, "%s is not in the pprof" % t["label"]
 
 
+@pytest.mark.few_pythons
 def test_hostile_names(python):
     result, truth = profile_target(python, "hostile.py", seconds=1)
     bad = {c for c in result.stdout if c != "\n" and unicodedata.category(c) in ("Cc", "Cs")}
@@ -134,6 +135,7 @@ def pprof_pairs(path):
                 yield caller["func"], f["line"], f["start_line"]
 
 
+@pytest.mark.few_pythons
 def test_definitions(python, directory):
     """Two functions of one name and file at the same line: each has its own first line, in every format that
     shows one, and after a round trip through pprof."""

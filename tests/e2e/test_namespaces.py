@@ -76,6 +76,7 @@ def loaded_libpython(python):
     return os.path.realpath(found[0]) if found else ""
 
 
+@pytest.mark.few_pythons
 def test_target_in_a_mount_namespace(python, directory):
     """The interpreter's files exist in the target's mount namespace only."""
     need(MOUNTNS)

@@ -7,6 +7,7 @@ from harness import profile_target, share
 POINTS = 0.03
 
 
+@pytest.mark.few_pythons
 @pytest.mark.parametrize("mode", ["lines", "twins"])
 def test_reuse(python, mode):
     result, truth = profile_target(python, "reuse.py", mode, seconds=2)

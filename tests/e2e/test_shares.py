@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """A program with known shares: 1 : 2 : 3."""
+import pytest
+
 from harness import profile_target, share
 
 SECONDS = 3
 POINTS = 0.03
 
 
+@pytest.mark.few_pythons
 def test_shares(python):
     result, truth = profile_target(python, "shares.py", seconds=SECONDS)
     result.complete()

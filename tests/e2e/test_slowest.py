@@ -44,6 +44,7 @@ def traced():
     return get
 
 
+@pytest.mark.few_pythons
 def test_slowest(python, traced):
     """The slowest 1% are as many, and took as long, as the program itself says."""
     truth, functions = traced(python)
@@ -61,6 +62,7 @@ def test_slowest(python, traced):
         assert [s["callers"][1]["function"] for s in f["slowest"]] == ["measure"] * 5
 
 
+@pytest.mark.few_pythons
 def test_difference(python, traced):
     """A function that only slow calls call has their time, and waits; one that computes has it itself."""
     _, functions = traced(python)

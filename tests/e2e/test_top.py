@@ -443,6 +443,7 @@ def test_waits_that_go_on(any_python):
                 assert float(wait[1]) == pytest.approx(100, abs=3) == float(wait[2]), wait[0]
 
 
+@pytest.mark.few_pythons
 def test_event_loops(python):
     """How often its loop was blocked, and where for longest, against what the program's own clock says."""
     sum_of = r"^event loop: .*; since the start (\d+), longest (\d+) ms(?:, one of (\d+) ms)? in price \(.*looping\.py:\d+\)"

@@ -152,6 +152,7 @@ def test_thread_that_calls_nothing(any_python):
     assert done.returncode == 0 and "no call was in a thread that -t means" in done.stderr
 
 
+@pytest.mark.few_pythons
 def test_filter_in_the_kernel(python):
     """What no filter means is refused there; not so what comes in its place, at the same address."""
     truth = {name: counts for name, counts in truth_of(python).items() if name.split(":")[0].endswith("7")}
@@ -463,6 +464,7 @@ def code_at(pid, path, offset):
     raise AssertionError("%s is not mapped there" % path)
 
 
+@pytest.mark.few_pythons
 def test_nothing_is_left(python):
     """Breakpoints are in that process alone, and go with the tracer, however it ends."""
     path, offsets = spots(python)
@@ -484,6 +486,7 @@ def test_nothing_is_left(python):
             work(target)
 
 
+@pytest.mark.few_pythons
 def test_nothing_is_left_of_calls(python):
     """The same of the breakpoints where functions end and exceptions come."""
     path, offsets = spots(python, ("call", "return", "yield", "exception"))
@@ -517,6 +520,7 @@ def trace_children(python, *args):
         return trace.lines()
 
 
+@pytest.mark.few_pythons
 @follows
 def test_children(python):
     """What a process forks, from any thread, and what it executes: from the first call on."""

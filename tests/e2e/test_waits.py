@@ -51,6 +51,7 @@ def reason_of(stack):
     return name[len("waits: "):] if name.startswith("waits: ") else None
 
 
+@pytest.mark.few_pythons
 def test_known_waits(python, tmp_path):
     """What each thread waited for, not longer than it was there, and not less than it must have."""
     waits = Waits(python, tmp_path / "truth", *REASONS)
@@ -101,6 +102,7 @@ def test_later_windows(any_python, tmp_path):
         assert min(abs(seconds - t) for t in true) < 0.03 * max(true) + 0.01, (told, true)
 
 
+@pytest.mark.few_pythons
 def test_life_is_running_and_waiting(python, tmp_path):
     """On a CPU, by the thread's own account, and off it, for whatever reason, is all of the time in the function."""
     waits = Waits(python, tmp_path / "truth", *REASONS, "spinning")
@@ -702,6 +704,7 @@ asyncio.get_event_loop_policy().new_event_loop().run_until_complete(main())
 """
 
 
+@pytest.mark.few_pythons
 def test_blocked_loop(python, tmp_path):
     """The first sentence names the synchronous call, how often it blocked the loop, and for how long."""
     program = tmp_path / "blocking.py"
@@ -983,16 +986,13 @@ def test_a_look_at_tasks_ends(tmp_path):
 
 
 @pytest.mark.parametrize("args, words", [
-    (("-e", "off-cpu,wall"), "exclude each other"),
-    (("--wait-min", "1ms"), "-e off-cpu or -e wall"),
+    (("-e", "off-cpu,wall"), "exclude each other"), (("--wait-min", "1ms"), "-e off-cpu or -e wall"),
     (("-e", "off-cpu", "--wait-min", "1"), "with its unit"),
     (("-e", "off-cpu", "--wait-min", "-1ms"), "with its unit"),
-    (("-e", "off-cpu", "-c", "100"), "-F"),
-    (("-e", "off-cpu:poll"), "takes no arguments"),
+    (("-e", "off-cpu", "-c", "100"), "-F"), (("-e", "off-cpu:poll"), "takes no arguments"),
     (("-e", "gil", "--cpu", "0"), "not with -e gil"),
     (("-e", "gil", "--wait-min", "1ms"), "-e off-cpu or -e wall"),
-    (("-e", "gil-held"), "no such event"),
-    (("-e", "cpu-clock,page-faults,off-cpu,gil"), "at most 4"),
+    (("-e", "gil-held"), "no such event"), (("-e", "cpu-clock,page-faults,off-cpu,gil"), "at most 4"),
 ])
 def test_bad_options(args, words):
     done = subprocess.run([PYPERF, *args, "-d", "1"], stderr=subprocess.PIPE, text=True, env=clean_environment())
