@@ -6,8 +6,8 @@ subject does not depend on the version has the marker `few_pythons`: it runs on 
 the distribution's only, but for PYPERF_TEST_EVERY=1. A test that takes `any_python` runs once, on the first
 one found, the distribution's if it has one.
 
-scripts/run-tests may run a file with `pytestmark = pytest.mark.host` or `.beside` next to the others. That
-is for one that measures nothing, and that what others measure does not notice either.
+scripts/run-tests may run a file with `pytestmark = pytest.mark.host` or `.beside` next to the others, also if
+it is the first of a list. That is for one that measures nothing, and that what others measure does not notice either.
 
 PYPERF_TEST_PYTHONS="PATTERN ..." puts the interpreters of these names in scope instead, of all that
 scripts/test-pythons knows, such as "sid/3.15*". Tests that need newer syntax fail on old ones.

@@ -5,7 +5,11 @@ Up to 3.9 each activation of the eval loop is a C function with C functions betw
 """
 import subprocess
 
+import pytest
+
 from harness import native_between, profile_target, short, total
+
+pytestmark = pytest.mark.beside
 
 # Frames that the interpreter does not call: pyexpat's of 2.7, around a callback.
 PSEUDO = {"StartElement", "EndElement", "CharacterData"}

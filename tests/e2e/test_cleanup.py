@@ -9,6 +9,8 @@ import pytest
 
 from harness import HZ, PROGRAMS, Profiler, Target, find_tool, poll, profile
 
+pytestmark = pytest.mark.beside
+
 
 def listed(kind):
     """The ids of all BPF programs, maps or links of the machine."""

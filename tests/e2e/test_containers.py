@@ -11,6 +11,8 @@ from test_disguises import CASES, check_whole
 from test_embedded import Library, shared_library
 from test_namespaces import need, only_child
 
+pytestmark = pytest.mark.beside
+
 # $1: an empty directory, $2: a file that is to be in /mnt of the new root, and nowhere else.
 ENTER = """set -e
 root=$1 file=$2

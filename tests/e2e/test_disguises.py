@@ -11,6 +11,8 @@ from harness import HZ, PROGRAMS, Process, Profiler, Target, check_stacks, profi
 from test_embedded import Library, check_life, compile_host, shared_library
 from test_nesting import check_native
 
+pytestmark = pytest.mark.beside
+
 # Cases of nesting.py: between them they go through all that a stack is made of.
 CASES = ["everything", "special_sort", "generator_next"]
 

@@ -11,6 +11,7 @@ from conftest import INTERPRETERS, interpreter_name
 from harness import COMPILED, HZ, MARKER, PYTHON, Target, check_stacks, profile_target, share
 from test_dump import dump_json
 
+pytestmark = pytest.mark.beside
 
 VERSIONS = ["3.8", "3.10", "3.11", "3.12", "3.13"]
 

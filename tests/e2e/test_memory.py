@@ -3,7 +3,11 @@
 import json
 import os
 
+import pytest
+
 import harness
+
+pytestmark = pytest.mark.beside
 
 MIB = 1 << 20
 # libbpf, given all types of the kernel, takes 6 MiB for them and their text, and 2 for an index.

@@ -10,6 +10,8 @@ import pytest
 
 from harness import HZ, PROGRAMS, Target, clean_environment, parse_folded, profile, profiler_argv
 
+pytestmark = pytest.mark.beside
+
 PIDNS = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 MOUNTNS = ["unshare", "--mount", "--propagation", "private"]
 

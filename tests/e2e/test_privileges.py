@@ -11,6 +11,8 @@ from harness import HZ, PYPERF, Process, Profiler, Target, clean_environment, fi
 from conftest import INTERPRETERS
 from test_namespaces import loaded_libpython
 
+pytestmark = pytest.mark.beside
+
 CAPS = ["bpf", "perfmon", "sys_ptrace", "dac_read_search", "syslog", "checkpoint_restore"]
 
 

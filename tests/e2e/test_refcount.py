@@ -11,9 +11,9 @@ import harness
 from harness import PROGRAMS, Process, Profiler
 from test_heap import await_rest, counts, heap_json
 
-pytestmark = pytest.mark.skipif(
+pytestmark = [pytest.mark.beside, pytest.mark.skipif(
     not re.search(r"^refcount.* yes$", subprocess.run([harness.PYPERF, "-e", "help"], capture_output=True, text=True).stdout,
-                  re.M), reason="this machine has no watchpoints")
+                  re.M), reason="this machine has no watchpoints")]
 
 
 @pytest.fixture(name="summing")

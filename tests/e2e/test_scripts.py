@@ -305,9 +305,9 @@ def test_a():
     os.unlink(%(at)r + "/measures")
 """
 BESIDE_IT = """import pathlib, pytest, time
-pytestmark = pytest.mark.beside
+pytestmark = %(mark)s
 def test_a():
-    at, end = pathlib.Path(%(at)r), time.monotonic() + 20
+    at, end = pathlib.Path(%(at)r), time.monotonic() + 40
     (at / "runs.%(me)s").touch()
     while len(list(at.glob("runs.*"))) < 3:
         assert time.monotonic() < end
@@ -321,8 +321,8 @@ def test_two_files_run_at_a_time(tmp_path):
     """Of which one at most measures; when all of these are done, three of the others."""
     for name, text in ("a", MEASURES), ("b", MEASURES):
         (tmp_path / ("test_%s.py" % name)).write_text(text % {"at": str(tmp_path)})
-    for me in "cde":
-        (tmp_path / ("test_%s.py" % me)).write_text(BESIDE_IT % {"at": str(tmp_path), "me": me})
+    for me, mark in ("c", "pytest.mark.host"), ("d", "pytest.mark.beside"), ("e", "[pytest.mark.beside, pytest.mark.certain]"):
+        (tmp_path / ("test_%s.py" % me)).write_text(BESIDE_IT % {"at": str(tmp_path), "me": me, "mark": mark})
     got = run_tests(tmp_path / "results", "e2e", *sorted(tmp_path.glob("test_*.py")))
     assert got[2] == "5 passed, 0 failed, 0 skipped", got[1]
 

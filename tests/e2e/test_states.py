@@ -12,6 +12,8 @@ from harness import HZ, PROGRAMS, Process, Profiler, Target, poll, share, spend,
 from test_disguises import CASES, check_result, check_whole
 from test_embedded import Library, check_life, embed, shared_library
 
+pytestmark = pytest.mark.beside
+
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 
 

@@ -9,6 +9,8 @@ import interpreters
 import pprof_read
 from harness import Profiler, Target, profile, profile_target, spend
 
+pytestmark = pytest.mark.beside
+
 OLD = ["2.7", "3.6", "3.7"]
 
 

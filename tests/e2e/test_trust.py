@@ -17,6 +17,8 @@ import harness
 from conftest import INTERPRETERS, interpreter_name
 from harness import HZ, Target, profile
 
+pytestmark = pytest.mark.beside
+
 NAME = "spins_in_this"
 
 

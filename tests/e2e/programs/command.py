@@ -3,8 +3,8 @@
 
 usage: command.py READY DONE [--ignore] [--status N]
 
-Creates the file READY, works until the file DONE exists or Ctrl-C, and exits with N. With --ignore,
-Ctrl-C is only noted, by one more byte in READY.
+Creates the file READY, works until the file DONE exists or Ctrl-C, or the directory of both has gone, and
+exits with N. With --ignore, Ctrl-C is only noted, by one more byte in READY.
 """
 import argparse
 import os
@@ -42,7 +42,7 @@ def main():
     os.rename(args.ready + ".new", args.ready)
     # An orphan must end, too.
     end = time.monotonic() + 120
-    while not interrupted and not os.path.exists(args.done) and time.monotonic() < end:
+    while not interrupted and not os.path.exists(args.done) and os.path.exists(args.ready) and time.monotonic() < end:
         work()
     sys.exit(args.status)
 
