@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from pathlib import Path
 
@@ -96,6 +97,12 @@ class Stack:
     def leaf(self):
         """The innermost Python frame, or None."""
         return next((f for f in reversed(self.frames) if f.kind == PYTHON), None)
+
+    def place(self):
+        """The command, and the innermost Python frame, or, without one, the innermost of all; with what says why others miss."""
+        inner = self.leaf() or (self.frames[-1] if self.frames else "no frame")
+        of = self.comm if self.tid is None else "%s, thread %d" % (self.comm, self.tid)
+        return " ".join(["%s: %s" % (of, inner), *[m.text for m in self.markers() if m != inner]])
 
     def __str__(self):
         return "%s: %d\n    %s" % (self.comm, self.count, "\n    ".join(map(str, self.frames)))
@@ -192,8 +199,24 @@ class Result:
         """Every sample in a Python function has one of these names; each of them is there."""
         names = {s.leaf().name for s in self.stacks if s.leaf()}
         for key in keys:
-            assert key in names, "%s is missing among %s" % (key, sorted(names))
+            assert key in names, "%s is missing among %s\n%s" % (key, sorted(names), self.account())
         return names
+
+    def account(self):
+        """For the message of a failure: what it wrote, and how many samples are at which place. At most 40 lines."""
+        counters = ", ".join("%s %d" % counter for counter in self.counters.items()) or "none"
+        lines = ["exit status %s of %s" % (self.status, " ".join(self.argv)), *textwrap.wrap("counters: " + counters, 110)[:8],
+                 "its last messages:", *["  " + message for message in self.messages[-12:]]]
+        if self.stacks is not None:
+            places = collections.Counter()
+            for stack in self.stacks:
+                places[stack.place()] += stack.count
+            most = places.most_common(14)
+            lines.append("%d samples, by command and innermost place:" % total(self.stacks))
+            lines += ["  %7d  %s" % (count, place) for place, count in most]
+            if len(places) > len(most):
+                lines.append("  %7d  at %d other places" % (total(self.stacks) - sum(n for _, n in most), len(places) - len(most)))
+        return "\n".join(line[:200] for line in lines)
 
 
 def profiler_argv(*args):
@@ -214,6 +237,8 @@ def profile(*args, **popen):
 class Profiler:
     """A running profiler in a process group of its own."""
 
+    recent = collections.deque(maxlen=3)  # for who tells of a failure
+
     def __init__(self, *args, prefix=(), program=PYPERF, glue=True, **popen):
         # Every frame is checked, unless `glue` is false: none is left out for being the interpreter's.
         every = ["--glue"] if glue and str(args[0]).startswith("-") else []
@@ -226,6 +251,16 @@ class Profiler:
         self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stderr=self.err,
                                         start_new_session=True, **popen)
         self.pid = self.process.pid
+        self.begun = time.monotonic()
+        Profiler.recent.append(self)
+
+    def account(self):
+        """Result.account() of what it has written so far."""
+        result = Result(self.argv, None, self.read(self.out), self.read(self.err))
+        result.status = self.process.poll()
+        with contextlib.suppress(AssertionError):
+            result.stacks = parse_folded(result.stdout, "--threads" in self.argv) if "-f" in self.argv else None
+        return result.account()
 
     def wait(self, patience=PATIENCE + 60):
         try:

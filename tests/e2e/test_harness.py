@@ -92,6 +92,19 @@ def test_balance(changed, good):
             result.ok()
 
 
+def test_who_is_missing():
+    """The failure says what there is instead, and what the profiler said: not more than fits on a page."""
+    lines = ["py;<module> (/p.py:%d);[no-python-state] %d\n" % (n, n) for n in range(1, 40)]
+    said = ["counter delivered 780", *("counter lost_%d %d" % (n, n) for n in range(200)), *("message %d" % n for n in range(50))]
+    with pytest.raises(AssertionError) as failed:
+        Result(["pyperf-bpf", "-f"], 0, GOOD + "".join(lines), "\n".join(said)).only("spin", "missing")
+    told = str(failed.value).split("\n")
+    assert told[0] == "missing is missing among ['<module>', 'spin']" and len(told) <= 40, told
+    assert "counters: delivered 780, lost_0 0, " in told[2] and "  message 49" in told and "  message 9" not in told, told
+    assert "787 samples, by command and innermost place:" in told
+    assert told[-2:] == ["       26  py: <module> (/p.py:26) [no-python-state]", "      332  at 26 other places"], told
+
+
 @pytest.mark.parametrize("there, few", [
     (["3.9", "3.11", "3.12", "system"], ["3.9", "3.12", "system"]), (["3.10"], ["3.10", "system"]), ([], ["3.8", "3.13", "system"])])
 def test_few_pythons(monkeypatch, there, few):

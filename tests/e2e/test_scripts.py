@@ -593,6 +593,30 @@ def test_two_guests_run_at_a_time(directory):
     assert kernels.wait(60) == package.wait(60) == 0
 
 
+SAID = """vm\tbooted
+vm\tpass\tshares\t3 s
+vm\tfigure\tgil\t7
+Traceback: hotplug
+12 samples of its own
+vm\tfail\thotplug\tspin_b is missing
+vm\tfail\ttrace\tat once
+vm\tend
+"""
+
+
+def test_what_a_failed_case_of_a_guest_wrote(directory):
+    """It is in the log of the run, and in the list of the failures at its end."""
+    (directory / "x.cases").write_text(SAID)
+    check = 'kind=vm work=%s failed=0; . %s/tests/vm/guests.bash; check_console 6.1 "$work/x.cases"; echo $failed'
+    got = subprocess.run(["bash", "-uc", check % (directory, TOP)], text=True, capture_output=True, check=True,
+                         env=environment(PYPERF_TEST_RESULTS=str(directory / "of_all")))
+    wrote = "    | vm\tfigure\tgil\t7\n    | Traceback: hotplug\n    | 12 samples of its own\n"
+    assert (got.stdout, got.stderr) == ("1\n", "6.1: hotplug wrote:\n" + wrote + "6.1: trace wrote:\n"), got
+    shown = subprocess.run([TOP / "scripts/run-tests", "summary", directory / "of_all"], text=True, capture_output=True)
+    assert "spin_b is missing\n      alone: scripts/test-vm 6.1\n" + wrote.replace("    |", "      |") in shown.stdout, shown
+    assert shown.stdout.endswith("1 passed, 2 failed, 0 skipped\n")
+
+
 # It stands in for make: each of the two kinds waits until the other one runs.
 BESIDE = """
 for word; do

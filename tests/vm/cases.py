@@ -16,8 +16,10 @@ def reason_of(error):
     return str(error) or "%s in %s:%d: %s" % (type(error).__name__, at.filename.rpartition("/")[2], at.lineno, at.line)
 
 
-def run_cases(cases, goes_on=lambda: True):
-    """Functions, each a case that fails by what it raises; then goes_on() says whether the others are run."""
+def run_cases(cases, goes_on):
+    """Functions, each a case that fails by what it raises. Then goes_on(BEGIN, ERROR) prints what else is known of the case,
+    which began then (time.monotonic()), and says whether the others are run. What stands before the line of a failed case is
+    its own: guests.bash shows it."""
     say("figure", "kernel", platform.release())
     for case in cases:
         begin = time.monotonic()
@@ -26,6 +28,10 @@ def run_cases(cases, goes_on=lambda: True):
             say("pass", case.__name__, "%d s" % (time.monotonic() - begin))
         except Exception as error:
             traceback.print_exc()
-            say("fail", case.__name__, reason_of(error))
-            if not goes_on():
+            more = False
+            try:
+                more = goes_on(begin, error)
+            finally:
+                say("fail", case.__name__, reason_of(error))
+            if not more:
                 break

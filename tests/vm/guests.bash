@@ -267,6 +267,28 @@ check_end() # SERIES CONSOLE
 	tail -n 30 "$2" | sed 's/^/    | /' >&2
 }
 
+# What a failed case wrote before the line that says so: to stderr, and to the file where scripts/run-tests looks for it
+# (details_of).
+show_failed() # SERIES CONSOLE CASE
+{
+	local file=${kind}_${1//[^A-Za-z0-9_.-]/_}__$3
+
+	awk -F'\t' -v name="$3" '
+		$1 == "vm" && $2 ~ /^(booted|pass|fail)$/ {
+			if ($3 == name)
+				exit
+			n = 0
+			next
+		}
+		{ lines[n++] = $0 }
+		END { for (i = n > 100 ? n - 100 : 0; i < n; i++) print lines[i] }' "$2" >"$work/said"
+	echo "$1: $3 wrote:" >&2
+	sed 's/^/    | /' "$work/said" >&2
+	[ "$results" != /dev/null ] || return 0
+	mkdir -p "$results.details"
+	cp "$work/said" "$results.details/${file:0:100}_$(cksum <<<"$1: $3" | cut -d' ' -f1)"
+}
+
 check_console() # SERIES CONSOLE
 {
 	local status name reason
@@ -274,5 +296,6 @@ check_console() # SERIES CONSOLE
 	check_end "$1" "$2"
 	while IFS=$'\t' read -r _ status name reason; do
 		result "$status" "$1: $name" "$reason"
+		[ "$status" != fail ] || show_failed "$1" "$2" "$name"
 	done < <(grep -P '^vm\t(pass|fail)\t' "$2")
 }

@@ -508,7 +508,7 @@ CASES = [machine, install, verify, starts, unprivileged, hardened, samples, relo
          clock_set, stops, stuck, removed, purged]
 
 
-def show_journal():
+def show_journal(*_):
     """Of the case that failed; it ends the story."""
     print(run("journalctl", "-n", "40", "-o", "short-monotonic", "--no-pager"), flush=True)
     return False
