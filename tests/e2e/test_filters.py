@@ -176,7 +176,7 @@ def test_delay(any_python, tmp_path):
             "def until(end, x=1):\n    while time.monotonic() < end: x = x * 31 & 0xffff\n"
             "def early(end): until(end)\n"
             "def late(end): until(end)\n"
-            "begin = time.monotonic()\nearly(begin + 0.2)\nlate(begin + 8)\n")
+            "begin = time.monotonic()\nearly(begin + 0.2)\nlate(begin + 6)\n")
     result = profile("-f", "-F", HZ, "--delay", 4, "-d", 1, "--", any_python, "-c", code).ok()
     names = {f.name for s in result.stacks for f in s.python()}
     assert "late" in names and "early" not in names

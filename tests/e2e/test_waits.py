@@ -316,12 +316,12 @@ def test_asleep_before_python_is_loaded(tmp_path):
         sleeper = next(int(t) for t in os.listdir("/proc/%d/task" % process.pid) if int(t) != process.pid)
         profiler = Profiler("-v", "-f", "--threads", "-e", "off-cpu", "-F", 99, "-p", process.pid)
         profiler.wait_said("the profile begins")
-        time.sleep(2)  # without Python
+        time.sleep(1)  # without Python
         loaded = time.monotonic()
         process.process.stdin.write(b"x")
         process.process.stdin.flush()
         process.read_line()
-        time.sleep(2)
+        time.sleep(1)
         profiler.interrupt_group()
         result = profiler.wait().ok()
         since = time.monotonic() - loaded
@@ -815,7 +815,7 @@ def test_iterations_in_the_report(any_python, tmp_path):
 
 def test_iteration_without_an_end(any_python, tmp_path):
     """A loop that is blocked when the profile ends is, too: with its stack, which is read from outside."""
-    (tmp_path / "blocks.py").write_text(ITERATIONS.replace("time.sleep(0.15)", "time.sleep(6)").replace("] * 3", "][:1]"))
+    (tmp_path / "blocks.py").write_text(ITERATIONS.replace("time.sleep(0.15)", "time.sleep(4)").replace("] * 3", "][:1]"))
     out = tmp_path / "x.json"
     profile("-e", "off-cpu", "-d", 3, "-o", out, "--", any_python, tmp_path / "blocks.py", tmp_path / "truth",
             env=clean_environment()).ok()
