@@ -32,6 +32,7 @@ def test_killed_command(any_python):
     assert result.status == 128 + signal.SIGTERM, result.stderr
 
 
+@pytest.mark.few_pythons
 def test_first_instruction(python):
     """The start of the interpreter is in the profile: before its first line of main, site."""
     result = profile("-f", "-F", 4999, "--", python, "-X", "frozen_modules=off", "-c", BUSY).ok()

@@ -5,13 +5,16 @@ import json
 import os
 import re
 import secrets
+import shutil
 import subprocess
 import uuid
 from pathlib import Path
 
 import pytest
 
-from harness import HZ, Profiler, Target, poll, profile, profile_target, total
+from harness import HZ, PROGRAMS, Profiler, Target, poll, profile, profile_target, total
+
+pytestmark = pytest.mark.beside
 
 
 @pytest.fixture
@@ -112,13 +115,16 @@ def test_one_that_is_not_python(spin):
             sleeper.kill()
 
 
-def test_name(spin, any_python):
+def test_name(any_python, directory):
     """By command name, by program, by what the application is called; a pattern that fits nothing is an error."""
-    spin("spin_x", "--comm", "pyt-x1"), spin("spin_y", "--comm", "pyt-y1")
-    for pattern, names in (("^pyt-x", {"spin_x"}), ("pyt-[xy]1$", {"spin_x", "spin_y"}),
-                           ("^spinner[.]py$", {"spin_x", "spin_y"})):
-        result = profile("-f", "-F", HZ, "-d", 1, "--name", pattern).ok()
-        assert result.only(*names) == names, pattern
+    for name in "spinner.py", "common.py":
+        shutil.copy(PROGRAMS / name, directory)
+    program = (directory / "spinner.py").rename(directory / "of_these_tests.py")  # others run spinner.py, too
+    with Target(any_python, program, "spin_x", "--comm", "pyt-x1"), Target(any_python, program, "spin_y", "--comm", "pyt-y1"):
+        for pattern, names in (("^pyt-x", {"spin_x"}), ("pyt-[xy]1$", {"spin_x", "spin_y"}),
+                               ("^of_these_tests[.]py$", {"spin_x", "spin_y"})):
+            result = profile("-f", "-F", HZ, "-d", 1, "--name", pattern).ok()
+            assert result.only(*names) == names, pattern
     refused = Profiler("-d", 1, "--name", "^no-such-name$").wait()
     assert refused.status == 1 and len(refused.messages) == 1, refused.stderr
 

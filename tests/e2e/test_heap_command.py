@@ -70,6 +70,7 @@ def check(said, found):
     assert truth["Order"] == 2000
 
 
+@pytest.mark.few_pythons
 @pytest.mark.parametrize("end, status", [("none", 0), ("exit", 3)])
 def test_end(python, directory, end, status):
     """Before it frees anything; and then it ends as it would have."""

@@ -789,6 +789,7 @@ def check_iterations(python, tmp_path, **env):
     assert json.loads((tmp_path / "y.json").read_text())["loops"] == [loop]
 
 
+@pytest.mark.few_pythons
 def test_iterations(python, tmp_path):
     check_iterations(python, tmp_path)
 
@@ -987,8 +988,7 @@ def test_a_look_at_tasks_ends(tmp_path):
 
 @pytest.mark.parametrize("args, words", [
     (("-e", "off-cpu,wall"), "exclude each other"), (("--wait-min", "1ms"), "-e off-cpu or -e wall"),
-    (("-e", "off-cpu", "--wait-min", "1"), "with its unit"),
-    (("-e", "off-cpu", "--wait-min", "-1ms"), "with its unit"),
+    (("-e", "off-cpu", "--wait-min", "1"), "with its unit"), (("-e", "off-cpu", "--wait-min", "-1ms"), "with its unit"),
     (("-e", "off-cpu", "-c", "100"), "-F"), (("-e", "off-cpu:poll"), "takes no arguments"),
     (("-e", "gil", "--cpu", "0"), "not with -e gil"),
     (("-e", "gil", "--wait-min", "1ms"), "-e off-cpu or -e wall"),
