@@ -121,17 +121,9 @@ BPF_INLINE void load_regs(struct walk *w, const user_regs *r)
 	w->native.exact_pc = 1;
 }
 
-/* The registers with which the current task entered the kernel. */
-BPF_INLINE void *task_user_regs(void)
-{
-	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
-		return (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	return task_stack_regs((void *)bpf_get_current_task());
-}
-
 /*
- * Those of any task: in its stack where the current task has them in its own. The kernel may keep
- * room behind them: 16 bytes with CONFIG_X86_FRED, from 6.9 on (65c9cc9e2c14).
+ * The registers of any task: in its stack where the current task has them in its own. The kernel
+ * may keep room behind them: 16 bytes with CONFIG_X86_FRED, from 6.9 on (65c9cc9e2c14).
  */
 BPF_INLINE void *user_regs_of(struct task_struct *task)
 {

@@ -2,8 +2,8 @@
 #ifndef PYPERF_TASKINFO_H
 #define PYPERF_TASKINFO_H
 /*
- * Reads any task_struct, without maps: its numbers in a pid namespace, thread pointer and user
- * registers. Kernel differences are handled here and in task.bpf.h, each with its commit or
+ * Reads any task_struct, without maps: its numbers in a pid namespace, thread pointer, state and
+ * user registers. Kernel differences are handled here and in task.bpf.h, each with its commit or
  * release.
  */
 #include "seam.bpf.h"
@@ -77,6 +77,22 @@ BPF_INLINE __u64 task_tp(struct task_struct *task)
 BPF_INLINE void *task_stack_regs(struct task_struct *task)
 {
 	return BPF_CORE_READ(task, stack) + ARCH_THREAD_SIZE - sizeof(user_regs);
+}
+
+/* The registers with which the current task entered the kernel. */
+BPF_INLINE void *task_user_regs(void)
+{
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	return task_stack_regs((void *)bpf_get_current_task());
+}
+
+/* The state that the kernel has set before it looks for another thread: 0 means it could run on. */
+BPF_INLINE __u32 state_of(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return BPF_CORE_READ(task, __state);
+	return (__u32)BPF_CORE_READ((struct task_struct___state *)task, state);
 }
 
 #endif /* PYPERF_TASKINFO_H */

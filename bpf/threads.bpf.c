@@ -28,13 +28,6 @@ BPF_INLINE __u32 nr_of(struct task_struct *task, __u32 global)
 	return inum ? task_nr_in(task, level, inum) : global;
 }
 
-BPF_INLINE __u32 state_of(struct task_struct *task)
-{
-	if (bpf_core_field_exists(task->__state))
-		return BPF_CORE_READ(task, __state);
-	return (__u32)BPF_CORE_READ((struct task_struct___state *)task, state);
-}
-
 /* As wide as the kernel has it: an int up to 6.18, in 7.3 a byte with other flags behind it. */
 BPF_INLINE int is_on_cpu(struct task_struct *task)
 {

@@ -24,6 +24,7 @@
 #include "trace_raise.bpf.h"
 #include "trace_gc.bpf.h"
 #include "trace_audit.bpf.h"
+#include "trace_waits.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -200,6 +201,8 @@ int on_event(user_regs *ctx)
 		learn_stack(caller_of(p.frame));
 	if (cfg.from && !take_inside(&p, id))
 		return 0;
+	if (cfg.slow)
+		note_waiter(arch_pc(ctx) - s->pc);
 	kind = p.resumed ? EVENT_RESUME : EVENT_CALL;
 	with = take_begin(p.frame, id, arch_sp(ctx), kind, p.callee);
 	if (with == BEGIN_WITH_VALUES)

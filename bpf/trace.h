@@ -144,6 +144,8 @@ struct trace_cfg {
 	__u32 lines;	     /* line tables are sent, too */
 	/* Of the GIL: in it, how many threads wait for it (pthread_cond_t); 0: not known ... */
 	__u32 gil_waiters;
+	__u32 gil_locks; /* ... in it, its futexes, of so many bytes; 0: not known */
+	__u32 gil_locks_size;
 	__u32 tstate_interp; /* ... in a PyThreadState, the interpreter, and in that the GIL; */
 	__u32 interp_gil;
 	__u64 gil; /* or, if it is not 0, where it is, as code_type */
@@ -176,7 +178,7 @@ struct trace_cfg {
 	struct trace_spot spots[TRACE_SPOTS];
 	__u8 opcodes[TRACE_OPCODES]; /* what RESUME may be in memory; 0: no more */
 };
-PYPERF_ASSERT_SIZE(struct trace_cfg, 104 + 32 + 128 + 64 * TRACE_AUDITS + 40 * TRACE_THREADS +
+PYPERF_ASSERT_SIZE(struct trace_cfg, 104 + 40 + 128 + 64 * TRACE_AUDITS + 40 * TRACE_THREADS +
 					     sizeof(struct trace_values_cfg) + 32 * TRACE_SPOTS +
 					     TRACE_OPCODES);
 
@@ -257,6 +259,7 @@ enum trace_event_kind {
 	EVENT_YIELD = 4,
 	EVENT_LEFT = 5,	 /* a return, a yield or an exception */
 	EVENT_RAISE = 6, /* an exception has come to this frame */
+	EVENT_WAITS = 7, /* struct trace_waits */
 };
 
 /* In `events`. */
@@ -310,6 +313,52 @@ struct trace_call {
 	struct trace_raise at; /* its stack, itself first; nothing else is set */
 };
 PYPERF_ASSERT_SIZE(struct trace_call, sizeof(struct trace_event) + sizeof(struct trace_raise));
+
+/*
+ * What a thread waited for: the kinds of enum wait_kind, and behind them what tells apart those
+ * that are system calls. X(name, number, text)
+ */
+#define TRACE_REASONS(X)                                                                           \
+	X(OTHER, WAIT_CALL, "other system calls")                                                  \
+	X(CPU, WAIT_CPU, "CPU")                                                                    \
+	X(FAULT, WAIT_FAULT, "page fault")                                                         \
+	X(DISK, WAIT_DISK, "disk")                                                                 \
+	X(NET, WAIT_SOCKET, "net")                                                                 \
+	X(PIPE, WAIT_PIPE, "pipe")                                                                 \
+	X(TERMINAL, WAIT_TERMINAL, "terminal")                                                     \
+	X(LOCK, WAIT_LOCK, "lock")                                                                 \
+	X(GIL, WAIT_GIL, "GIL")                                                                    \
+	X(SLEEP, WAIT_SLEEP, "sleep")                                                              \
+	X(POLL, 11, "poll")                                                                        \
+	X(CHILD, 12, "child process")
+
+enum trace_reason {
+#define X(name, number, text) REASON_##name = (number),
+	TRACE_REASONS(X)
+#undef X
+};
+
+#define TRACE_REASON_CNT 16 /* a power of two, above all of them */
+
+/* waiting: a thread, by the kernel's number -> what it waited for since its last event. */
+struct trace_waiter {
+	__u64 out_ns;	/* it left its CPU; 0: it is on one */
+	__u64 moved;	/* distance of its process's addresses from those in trace_cfg */
+	__u32 reason;	/* enum trace_reason of the wait at hand */
+	__u32 has_news; /* it has waited since its last event */
+	__u64 ns[TRACE_REASON_CNT];
+};
+PYPERF_ASSERT_SIZE(struct trace_waiter, 24 + 8 * TRACE_REASON_CNT);
+
+/*
+ * In `events`, where slow calls are wanted, before the next event of a thread that has waited: what
+ * it waited for since its last event. Of `e` only kind, tgid, tid and lost are set.
+ */
+struct trace_waits {
+	struct trace_event e;
+	__u64 ns[TRACE_REASON_CNT]; /* by enum trace_reason */
+};
+PYPERF_ASSERT_SIZE(struct trace_waits, sizeof(struct trace_event) + 8 * TRACE_REASON_CNT);
 
 struct trace_value {
 	__u64 number;

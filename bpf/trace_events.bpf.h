@@ -4,7 +4,8 @@
 /*
  * Events for user space: a function begins or ends.
  *
- * Output:  struct trace_event in the ring buffer `events`.
+ * Output:  struct trace_event in the ring buffer `events`; where slow calls are wanted, before it
+ *          what the thread has waited for.
  * Fails:   no room: counted in `lost`.
  */
 #include "trace_state.bpf.h"
@@ -80,11 +81,71 @@ BPF_INLINE void fill_event(struct trace_event *e, __u32 kind, __u64 frame, __u64
 		set_from(e);
 }
 
+/*
+ * struct trace_waiter by thread. Full: the least recently used entry goes. 216 B each; a single
+ * entry if it is not wanted.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct trace_waiter);
+} waiting SEC(".maps");
+
+/* The current thread has an event: from now on trace_waits.bpf.h notes what it waits for. */
+BPF_NOINLINE int note_waiter(__u64 moved)
+{
+	struct trace_waiter new = { .moved = moved };
+	__u32 nr = (__u32)bpf_get_current_pid_tgid();
+
+	if (!bpf_map_lookup_elem(&waiting, &nr))
+		bpf_map_update_elem(&waiting, &nr, &new, BPF_NOEXIST);
+	return 0;
+}
+
+BPF_INLINE void end_wait(struct trace_waiter *w, __u64 now)
+{
+	if (now > w->out_ns)
+		w->ns[w->reason & (TRACE_REASON_CNT - 1)] += now - w->out_ns;
+	w->out_ns = 0;
+	w->has_news = 1;
+}
+
+/* Comes before the thread's event. Without room that event says that something was lost. */
+BPF_NOINLINE int send_waits(NO_ARG)
+{
+	__u32 nr = (__u32)bpf_get_current_pid_tgid(), before;
+	struct trace_waiter *w = bpf_map_lookup_elem(&waiting, &nr);
+	struct trace_waits *e;
+
+	if (!w)
+		return 0;
+	if (w->out_ns) /* a switch was not reported */
+		end_wait(w, bpf_ktime_get_ns());
+	if (!w->has_news)
+		return 0;
+	e = RESERVE_EVENT(sizeof(*e), &before);
+	if (!e)
+		return 0;
+	w->has_news = 0;
+	__builtin_memset(&e->e, 0, sizeof(e->e));
+	e->e.kind = EVENT_WAITS;
+	e->e.lost = before;
+	e->e.tid = this_thread();
+	e->e.tgid = this_process();
+	__builtin_memcpy(e->ns, w->ns, sizeof(e->ns));
+	__builtin_memset(w->ns, 0, sizeof(w->ns));
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
 BPF_INLINE void send_event(__u32 kind, __u64 frame, __u64 caller, __u64 code)
 {
 	struct trace_event *e;
 	__u32 before;
 
+	if (cfg.slow)
+		send_waits(0);
 	e = RESERVE_EVENT(sizeof(*e), &before);
 	if (!e)
 		return;

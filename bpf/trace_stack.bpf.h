@@ -203,6 +203,7 @@ BPF_NOINLINE int send_call(__u64 frame, __u64 id, __u32 kind)
 	struct trace_call *c;
 	__u32 before;
 
+	send_waits(0);
 	c = RESERVE_EVENT(sizeof(*c), &before);
 	if (!c)
 		return 0;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """trace --slow: the calls that took long, what they spent, and who called them."""
 import json
+import re
 import subprocess
 
 import pytest
@@ -75,6 +76,31 @@ def test_histograms(old_or_new_python):
             assert surely <= sum(found[i:]) <= perhaps, (i, found, times)
 
 
+REASONS = {"wait_sleep": "sleep", "wait_lock": "lock", "wait_net": "net", "wait_pipe": "pipe", "wait_poll": "poll",
+           "wait_child": "child process", "wait_gil": "GIL"}
+
+
+def test_reasons(python):
+    """What each call is said to have waited for is what it does wait for."""
+    with Target(python, "slow_waits.py") as target:
+        tracing = Trace(target.pid, "--force", *(arg for name in REASONS for arg in ("-f", name)), "--slow", "50ms", "--calls")
+        target.process.stdin.write(b"go\n")
+        truth = json.loads(target.read_line())
+        lines = [json.loads(line) for line in tracing.lines()]
+    functions = {f["function"]: f for f in lines[-1]["functions"]}
+    for name, reason in REASONS.items():
+        events = [e for e in lines[:-1] if e["function"] == name]
+        assert [e["total_ns"] <= took for e, took in zip(events, truth[name])] == [True] * len(truth[name]) == [True] * len(events)
+        for e in [*events, functions[name]["slow"]]:
+            # Until it may run; what it then waits for a CPU that is busy belongs to the wait.
+            waits = {kind: ns for kind, ns in e["waits"].items() if kind != "CPU"}
+            assert sum(e["waits"].values()) <= e["total_ns"]
+            if reason == "GIL":  # and at the end the main thread waits for the others
+                assert waits["GIL"] > sum(waits.values()) / 2 and sum(e["waits"].values()) > 0.8 * e["waiting_ns"], (name, e)
+            else:
+                assert waits[reason] > 0.7 * e["waiting_ns"] > 0.5 * e["total_ns"], (name, e)
+
+
 def test_slow_for_people(any_python):
     with Target(any_python, "slow_calls.py") as target:
         with subprocess.Popen([harness.PYPERF, "trace", "-p", str(target.pid), "--force", "--calls", "--slow", "50ms", "handle"],
@@ -84,8 +110,9 @@ def test_slow_for_people(any_python):
             target.read_line()
             process.send_signal(2)
             out = process.communicate(timeout=harness.PATIENCE)[0]
-    assert "handle < waits (%s:" % PROGRAM in out and "=>" not in out
-    assert " of 20 took 50.00 ms or longer\n" in out and " these, on average\n" in out and " the others, on average\n" in out
+    assert re.search(r"handle  \[sleep [0-9.]+ ms\] < waits \(%s:" % re.escape(str(PROGRAM)), out) and "=>" not in out
+    assert " of 20 took 50.00 ms or longer\n" in out and re.search(r" these, on average  \[.*sleep ", out)
+    assert " the others, on average" in out
 
 
 @pytest.mark.parametrize("args, message", [

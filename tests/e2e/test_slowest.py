@@ -77,8 +77,12 @@ def test_difference(python, traced):
         assert fetch["other_calls"] < 0.005 < price["other_calls"]
         assert 0.5 <= fetch["slow_calls"] <= 1 and price["slow_calls"] < price["other_calls"]
         assert f["slow"]["own_ns"] < f["slow"]["total_ns"] / 2
+        for key, least in (("slow", 0.5 * SLOW_NS), ("others", 0)):
+            assert least <= f[key]["waits"].get("sleep", 0) <= f[key]["total_ns"]
+        assert f["others"]["waits"].get("sleep", 0) < 0.01 * SLOW_NS
     compute = functions["compute"]
     assert [c["function"] for c in compute["callees"]] == ["price"]
+    assert "sleep" not in compute["slow"]["waits"]
     assert compute["slow"]["own_ns"] - compute["others"]["own_ns"] > 0.9 * SLOW_NS
     assert compute["slow"]["cpu_ns"] > 0.5 * SLOW_NS
 
@@ -155,6 +159,7 @@ def test_for_people(any_python, calls, sentence):
             target.read_line()
             process.send_signal(2)
             out = process.communicate(timeout=harness.PATIENCE)[0]
+    assert ("waiting (" in out and "sleep " in out) == (calls == CALLS)
     assert sentence in out and ("more in fetch (%s:" % PROGRAM in out) == (calls == CALLS)
 
 

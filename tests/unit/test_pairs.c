@@ -50,6 +50,9 @@ static void ended(void *ctx, const struct activation *a, enum pairs_how how,
 	    (char)a->code);
 	if (how != PAIRS_LOST)
 		add(ctx, "%d/%d", (int)t->total_ns, (int)t->own_ns);
+	if (t->waits.us[REASON_LOCK] || t->waits.us[REASON_SLEEP])
+		add(ctx, "(lock %u, sleep %u)", t->waits.us[REASON_LOCK],
+		    t->waits.us[REASON_SLEEP]);
 	add(ctx, "%s ", a->nested ? "n" : "");
 }
 
@@ -345,6 +348,63 @@ static void test_many_threads(void **state)
 }
 
 /* The line among the others that says where they are missing. */
+static void waited(struct log *l, uint32_t tid, enum trace_reason reason, uint64_t ns)
+{
+	struct trace_waits w = {
+		.e = { .kind = EVENT_WAITS, .tid = tid, .tgid = l->tgid, .lost = l->lost }
+	};
+
+	l->ns += ns;
+	w.ns[reason] = ns;
+	assert_int_equal(pairs__take_waits(l->p, &w), 0);
+}
+
+/* What a thread waited for belongs to all calls that are open in it, and to none of another one. */
+static void test_waits(void **state)
+{
+	struct log *l = *state;
+
+	waited(l, 1, REASON_LOCK, 9000); /* before the first call */
+	call(l, 1, 0x100, 0, 'a');
+	call(l, 2, 0x900, 0, 'x');
+	waited(l, 1, REASON_SLEEP, 3000);
+	call(l, 1, 0x200, 0x100, 'b');
+	waited(l, 1, REASON_LOCK, 5000);
+	ret(l, 1, 0x200);
+	waited(l, 2, REASON_LOCK, 4000);
+	waited(l, 1, REASON_SLEEP, 1000);
+	ret(l, 1, 0x100);
+	ret(l, 2, 0x900);
+	check(l,
+	      "+a0 +x0 +b1 -b5010/5010(lock 5, sleep 0) -a13040/8030(lock 5, sleep 4) "
+	      "-x13040/13040(lock 4, sleep 0)",
+	      0);
+}
+
+/* Clocks of two CPUs differ: the parts of a call are not longer than the whole. */
+static void test_waits_longer_than_the_call(void **state)
+{
+	struct log *l = *state;
+
+	call(l, 1, 0x100, 0, 'a');
+	waited(l, 1, REASON_LOCK, 7000);
+	waited(l, 1, REASON_SLEEP, 7000);
+	l->ns -= 4000;
+	ret(l, 1, 0x100);
+	check(l, "+a0 -a10010/10010(lock 7, sleep 3)", 0);
+}
+
+/* Events that were lost before what a thread waited for end all calls. */
+static void test_waits_behind_a_loss(void **state)
+{
+	struct log *l = *state;
+
+	call(l, 1, 0x100, 0, 'a');
+	l->lost = 2;
+	waited(l, 1, REASON_LOCK, 7);
+	check(l, "+a0 ?a lost2", 0);
+}
+
 static void test_lost_lines(void **state)
 {
 	static const struct {
@@ -375,11 +435,24 @@ static void test_lost_lines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_calls),	 CASE(test_exception),	  CASE(test_cleared),
-		CASE(test_generator),	 CASE(test_greenlets),	  CASE(test_threads),
-		CASE(test_filtered),	 CASE(test_lost),	  CASE(test_lost_of_processes),
-		CASE(test_older_loss),	 CASE(test_only_called),  CASE(test_lost_at_the_end),
-		CASE(test_process_ends), CASE(test_many_threads), cmocka_unit_test(test_lost_lines),
+		CASE(test_calls),
+		CASE(test_exception),
+		CASE(test_cleared),
+		CASE(test_generator),
+		CASE(test_greenlets),
+		CASE(test_threads),
+		CASE(test_filtered),
+		CASE(test_lost),
+		CASE(test_lost_of_processes),
+		CASE(test_older_loss),
+		CASE(test_only_called),
+		CASE(test_lost_at_the_end),
+		CASE(test_process_ends),
+		CASE(test_many_threads),
+		CASE(test_waits),
+		CASE(test_waits_longer_than_the_call),
+		CASE(test_waits_behind_a_loss),
+		cmocka_unit_test(test_lost_lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

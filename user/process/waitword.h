@@ -4,7 +4,7 @@
 /*
  * What a thread waits for, as a frame word (FRAME_WAIT): by its system call, and by the file that
  * this has to do with. The kernel half says it of waits that have ended (kind_of_call() of
- * bpf/wait.bpf.h); here it is said of a thread that sleeps, from outside.
+ * bpf/wait_reason.bpf.h); here it is said of a thread that sleeps, from outside.
  */
 #include <stdint.h>
 

@@ -28,7 +28,8 @@ struct callee {
 
 struct thread {
 	uint32_t tid;
-	struct activation *top; /* the innermost that is known to run there; of this thread */
+	struct activation *top;	    /* the innermost that is known to run there; of this thread */
+	struct pairs_waited waited; /* before its last event, since it is in the table */
 };
 
 struct pairs {
@@ -229,6 +230,18 @@ static uint64_t cpu_between(const struct pairs_cpu *from, const struct pairs_cpu
 	return (uint64_t)ran < total_ns ? (uint64_t)ran : total_ns;
 }
 
+static void waits_between(const struct pairs_waited *from, const struct pairs_waited *to,
+			  uint64_t total_ns, struct pairs_waits *out)
+{
+	for (size_t i = 0; i < TRACE_REASON_CNT; i++) {
+		uint64_t ns = to->ns[i] > from->ns[i] ? to->ns[i] - from->ns[i] : 0;
+
+		ns = ns < total_ns ? ns : total_ns;
+		total_ns -= ns;
+		out->us[i] = ns / 1000 < UINT32_MAX ? (uint32_t)(ns / 1000) : UINT32_MAX;
+	}
+}
+
 static struct pairs_cpu cpu_of(const struct trace_event *e)
 {
 	return (struct pairs_cpu){ .ran_ns = e->ran_ns, .lag = e->ran_lag };
@@ -240,7 +253,11 @@ static void end(struct pairs *p, struct activation *a, enum pairs_how how, uint6
 	struct pairs_times t = { .at_ns = ns, .cpu_ns = PAIRS_CPU_UNKNOWN };
 
 	if (how != PAIRS_LOST && ns >= a->start_ns) {
+		const struct thread *thread = find_thread(p, a->tid);
+
 		t.total_ns = ns - a->start_ns;
+		if (thread)
+			waits_between(&a->start_waited, &thread->waited, t.total_ns, &t.waits);
 		t.own_ns = t.total_ns > a->inner_ns ? t.total_ns - a->inner_ns : 0;
 		t.cpu_ns = cpu_between(&a->start_cpu, &cpu, t.total_ns);
 		if (a->below)
@@ -358,6 +375,7 @@ static int begin(struct pairs *p, const struct trace_event *e, enum pairs_how ho
 				  .code = code,
 				  .start_ns = e->ns,
 				  .start_cpu = cpu_of(e),
+				  .start_waited = t->waited,
 				  .stack = copy_stack(stack),
 				  .tgid = e->tgid,
 				  .tid = e->tid,
@@ -452,6 +470,19 @@ void pairs__lose(struct pairs *p, uint32_t lost)
 		return;
 	end_all(p);
 	p->h.lost(p->h.ctx, more);
+}
+
+int pairs__take_waits(struct pairs *p, const struct trace_waits *w)
+{
+	struct thread *t;
+
+	pairs__lose(p, w->e.lost);
+	t = thread_of(p, w->e.tid);
+	if (!t)
+		return -ENOMEM;
+	for (size_t i = 0; i < TRACE_REASON_CNT; i++)
+		t->waited.ns[i] += w->ns[i];
+	return 0;
 }
 
 int pairs__take(struct pairs *p, const struct trace_event *e, const struct trace_raise *stack)

@@ -44,6 +44,16 @@ struct pairs_cpu {
 	uint64_t ran_ns, lag;
 };
 
+/* What a thread has waited for, by enum trace_reason. */
+struct pairs_waited {
+	uint64_t ns[TRACE_REASON_CNT];
+};
+
+/* The same of one call, in microseconds (up to 71 minutes), as many calls are kept. */
+struct pairs_waits {
+	uint32_t us[TRACE_REASON_CNT];
+};
+
 /* The callers of a function, itself first: as in struct trace_raise. */
 struct pairs_stack {
 	uint64_t codes[PAIRS_FRAMES];
@@ -59,6 +69,7 @@ struct activation {
 	uint64_t start_ns, inner_ns; /* inner: time of functions that it called, as far as known */
 	uint64_t raised_ns;	     /* time of its last exception; 0: never */
 	struct pairs_cpu start_cpu, raised_cpu;
+	struct pairs_waited start_waited;
 	struct pairs_stack *stack; /* owned; NULL: not given */
 	void *note;		   /* of the handler, at first NULL; freed with free() */
 	uint32_t mark;		   /* of the handler, at first 0 */
@@ -73,8 +84,9 @@ struct activation {
 
 struct pairs_times {
 	uint64_t at_ns, total_ns;
-	uint64_t own_ns; /* total without the functions that it called */
-	uint64_t cpu_ns; /* part of total on a CPU; or PAIRS_CPU_UNKNOWN */
+	uint64_t own_ns;	  /* total without the functions that it called */
+	uint64_t cpu_ns;	  /* part of total on a CPU; or PAIRS_CPU_UNKNOWN */
+	struct pairs_waits waits; /* parts of total; 0 unless pairs__take_waits() is called */
 };
 
 struct pairs_handler {
@@ -96,6 +108,8 @@ void pairs__free(struct pairs *p);
  * beginning, or NULL.
  */
 int pairs__take(struct pairs *p, const struct trace_event *e, const struct trace_raise *stack);
+/* What a thread waited for up to its next event. 0 or -ENOMEM. */
+int pairs__take_waits(struct pairs *p, const struct trace_waits *w);
 /* So many events found no room up to now, though no event behind them has said so yet. */
 void pairs__lose(struct pairs *p, uint32_t lost);
 /* A process has ended: so have all its activations, as PAIRS_LOST. */

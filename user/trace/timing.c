@@ -417,6 +417,14 @@ static void take_event(void *ctx, const struct trace_event *e, const struct trac
 		t->err = -ENOMEM;
 }
 
+static void take_waits(void *ctx, const struct trace_waits *w)
+{
+	struct timing *t = ctx;
+
+	if (pairs__take_waits(t->pairs, w))
+		t->err = -ENOMEM;
+}
+
 static void take_valued(void *ctx, const struct trace_valued *e, uint32_t cnt)
 {
 	struct timing *t = ctx;
@@ -514,6 +522,7 @@ struct timing *timing__new(enum timing_mode mode, bool json, struct timing_slow 
 	t->key = hash_key();
 	t->events = (struct tracer_events){ .take = take_event,
 					    .slow = slow.ns || slow.percentile > 0,
+					    .take_waits = take_waits,
 					    .cpu = mode == TIMING_HIST,
 					    .callees = slow.percentile > 0,
 					    .ctx = t };

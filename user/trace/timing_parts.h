@@ -29,6 +29,7 @@ struct slow_call {
 /* Calls that took long, the slowest first, and the others. */
 struct slow {
 	struct spent slow, others;
+	struct waits slow_waits, other_waits;
 	struct slow_call calls[SLOWEST];
 	uint32_t call_cnt;
 };

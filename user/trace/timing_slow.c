@@ -37,10 +37,50 @@ static void add_times(struct strbuf *b, const struct pairs_times *times)
 	timing__add_time(b, timing__waiting_ns(times), 12);
 }
 
+static const char *const reasons[TRACE_REASON_CNT] = {
+#define X(name, number, text) [number] = (text),
+	TRACE_REASONS(X)
+#undef X
+};
+
+/* The longest that is not in `done`; HASH_NONE: none is left of 1% of all or more. */
+static uint32_t next_reason(const double ns[TRACE_REASON_CNT], double all, uint32_t done)
+{
+	uint32_t best = HASH_NONE;
+
+	for (uint32_t i = 0; i < TRACE_REASON_CNT; i++)
+		if (reasons[i] && !(done >> i & 1) && fabs(ns[i]) >= fmax(fabs(all) / 100, 1) &&
+		    (best == HASH_NONE || fabs(ns[i]) > fabs(ns[best])))
+			best = i;
+	return best;
+}
+
+/* "  [lock 32.00 ms, sleep 8.10 ms]": the longest first. */
+static void add_waits(struct strbuf *b, const struct pairs_times *times)
+{
+	double ns[TRACE_REASON_CNT];
+	uint32_t done = 0, i;
+
+	for (i = 0; i < TRACE_REASON_CNT; i++)
+		ns[i] = 1e3 * times->waits.us[i];
+	while ((i = next_reason(ns, (double)times->total_ns, done)) != HASH_NONE) {
+		strbuf__addf(b, "%s%s ", done ? ", " : "  [", reasons[i]);
+		timing__add_time(b, 1000ULL * times->waits.us[i], 0);
+		done |= 1U << i;
+	}
+	if (done)
+		strbuf__addc(b, ']');
+}
+
 static void times_json(struct json *j, const struct pairs_times *times)
 {
 	json__uint(j, "total_ns", times->total_ns);
 	json__uint(j, "own_ns", times->own_ns);
+	json__object(j, "waits");
+	for (uint32_t i = 0; i < TRACE_REASON_CNT; i++)
+		if (reasons[i] && times->waits.us[i])
+			json__uint(j, reasons[i], 1000ULL * times->waits.us[i]);
+	json__end(j, '}');
 	if (times->cpu_ns == PAIRS_CPU_UNKNOWN) {
 		json__null(j, "cpu_ns");
 		json__null(j, "waiting_ns");
@@ -137,6 +177,7 @@ static void write_slow(struct timing *t, const struct activation *a, const struc
 	strbuf__addz(b, "  ");
 	str_sanitise(b, f->function.name, f->function.name_len, 0);
 	strbuf__addz(b, timing_remarks[how]);
+	add_waits(b, times);
 	add_stack(t, b, stack, " < ");
 	strbuf__addc(b, '\n');
 	timing__put_line(t, a->tgid);
@@ -170,6 +211,7 @@ static void take_slow(struct timing *t, struct timed *f, const struct activation
 	struct slow_call call = {
 		.start_ns = a->start_ns, .tgid = a->tgid, .tid = a->tid, .times = *times
 	};
+	bool slow;
 
 	if (!t->slow.ns)
 		return;
@@ -179,8 +221,10 @@ static void take_slow(struct timing *t, struct timed *f, const struct activation
 		t->err = -ENOMEM;
 		return;
 	}
-	spent__add(is_slow(t, f, how, times) ? &f->slow->slow : &f->slow->others, times);
-	if (!is_slow(t, f, how, times))
+	slow = is_slow(t, f, how, times);
+	spent__add(slow ? &f->slow->slow : &f->slow->others, times);
+	waits__add(slow ? &f->slow->slow_waits : &f->slow->other_waits, times);
+	if (!slow)
 		return;
 	if (a->stack)
 		call.stack = *a->stack;
@@ -201,21 +245,26 @@ static struct slow slow_of(const struct timing *t, const struct timed *f)
 			continue;
 		spent__sum(&sum.slow, &part->slow->slow);
 		spent__sum(&sum.others, &part->slow->others);
+		waits__sum(&sum.slow_waits, &part->slow->slow_waits);
+		waits__sum(&sum.other_waits, &part->slow->other_waits);
 		for (uint32_t k = 0; k < part->slow->call_cnt; k++)
 			keep(&sum, &part->slow->calls[k]);
 	}
 	return sum;
 }
 
-static void add_average(struct strbuf *b, const struct spent *s, const char *what)
+static void add_average(struct strbuf *b, const struct spent *s, const struct waits *waits,
+			const char *what)
 {
-	struct pairs_times t = spent__average(s);
+	struct pairs_times t = calls__average(s, waits);
 
 	if (!s->cnt)
 		return;
 	strbuf__addf(b, "%20s", "");
 	add_times(b, &t);
-	strbuf__addf(b, "  %s, on average\n", what);
+	strbuf__addf(b, "  %s, on average", what);
+	add_waits(b, &t);
+	strbuf__addc(b, '\n');
 }
 
 /* How the slow calls of a function differ from the others, and the slowest. */
@@ -231,12 +280,13 @@ static void write_slowest(struct timing *t, const struct timed *f)
 	timing__add_time(b, t->slow.ns, 0);
 	strbuf__addf(b, " or longer\n%11s %8s%12s%12s%12s%12s\n", "SECONDS", "THREAD", "TOTAL",
 		     "OWN", "ON CPU", "WAITING");
-	add_average(b, &s.slow, "these");
-	add_average(b, &s.others, "the others");
+	add_average(b, &s.slow, &s.slow_waits, "these");
+	add_average(b, &s.others, &s.other_waits, "the others");
 	for (uint32_t i = 0; i < s.call_cnt; i++) {
 		strbuf__addf(b, "%11.6f %8u", timing__seconds(t, s.calls[i].start_ns),
 			     s.calls[i].tid);
 		add_times(b, &s.calls[i].times);
+		add_waits(b, &s.calls[i].times);
 		timing__say_process(t, b, s.calls[i].tgid, s.calls[i].start_ns);
 		if (s.calls[i].stack.cnt > 1)
 			strbuf__addz(b, "  called by");
@@ -247,9 +297,10 @@ static void write_slowest(struct timing *t, const struct timed *f)
 	timing__flush_line(t);
 }
 
-static void average_json(struct json *j, const char *key, const struct spent *s)
+static void average_json(struct json *j, const char *key, const struct spent *s,
+			 const struct waits *waits)
 {
-	struct pairs_times t = spent__average(s);
+	struct pairs_times t = calls__average(s, waits);
 
 	json__object(j, key);
 	json__uint(j, "count", s->cnt);
@@ -261,8 +312,8 @@ static void slowest_json(struct timing *t, struct json *j, const struct timed *f
 {
 	struct slow s = slow_of(t, f);
 
-	average_json(j, "slow", &s.slow);
-	average_json(j, "others", &s.others);
+	average_json(j, "slow", &s.slow, &s.slow_waits);
+	average_json(j, "others", &s.others, &s.other_waits);
 	json__array(j, "slowest");
 	for (uint32_t i = 0; i < s.call_cnt; i++) {
 		json__object(j, NULL);
@@ -374,9 +425,28 @@ static void add_callees(struct timing *t, struct strbuf *b, const struct compari
 	}
 }
 
+/* " (lock 40.00 ms more, sleep 8.10 ms less)": what a slow call waits for more than another one. */
+static void add_reasons(struct strbuf *b, const struct pairs_times *slow,
+			const struct pairs_times *others)
+{
+	double ns[TRACE_REASON_CNT], all = (double)slow->total_ns - (double)others->total_ns;
+	uint32_t done = 0, i;
+
+	for (i = 0; i < TRACE_REASON_CNT; i++)
+		ns[i] = 1e3 * ((double)slow->waits.us[i] - (double)others->waits.us[i]);
+	while ((i = next_reason(ns, all, done)) != HASH_NONE) {
+		strbuf__addf(b, "%s%s ", done ? ", " : " (", reasons[i]);
+		add_more(b, ns[i], 0);
+		done |= 1U << i;
+	}
+	if (done)
+		strbuf__addc(b, ')');
+}
+
 static void add_difference(struct timing *t, struct strbuf *b, const struct comparison *c)
 {
-	struct pairs_times slow = spent__average(&c->slow), others = spent__average(&c->others);
+	struct pairs_times slow = calls__average(&c->slow, &c->slow_waits);
+	struct pairs_times others = calls__average(&c->others, &c->other_waits);
 	double all = (double)slow.total_ns - (double)others.total_ns;
 
 	strbuf__addz(b, "  a slow call takes ");
@@ -389,6 +459,7 @@ static void add_difference(struct timing *t, struct strbuf *b, const struct comp
 			 0);
 		strbuf__addz(b, " waiting");
 	}
+	add_reasons(b, &slow, &others);
 	strbuf__addc(b, '\n');
 	add_more(b, (double)slow.own_ns - (double)others.own_ns, 18);
 	strbuf__addz(b, " in itself\n");
@@ -399,6 +470,7 @@ static void add_slowest(struct timing *t, struct strbuf *b, const struct window_
 {
 	strbuf__addf(b, "%11.6f %8u", timing__seconds(t, call->start_ns), call->tid);
 	add_times(b, &call->times);
+	add_waits(b, &call->times);
 	timing__say_process(t, b, call->tgid, call->start_ns);
 	if (call->stack && call->stack->cnt > 1)
 		strbuf__addz(b, "  called by");
@@ -434,8 +506,8 @@ static void write_comparison(struct timing *t, const struct timed *f)
 	strbuf__addf(b, " or more%s\n", window__is_cut(w) ? " (older ones had no room)" : "");
 	strbuf__addf(b, "%11s %8s%12s%12s%12s%12s\n", "SECONDS", "THREAD", "TOTAL", "OWN", "ON CPU",
 		     "WAITING");
-	add_average(b, &c.slow, "these");
-	add_average(b, &c.others, "the others");
+	add_average(b, &c.slow, &c.slow_waits, "these");
+	add_average(b, &c.others, &c.other_waits, "the others");
 	add_difference(t, b, &c);
 	for (size_t i = 0; i < c.slowest_cnt; i++)
 		add_slowest(t, b, &c.slowest[i]);
@@ -478,8 +550,8 @@ static void comparison_json(struct timing *t, struct json *j, const struct timed
 		json__null(j, "limit_ns");
 	else
 		json__uint(j, "limit_ns", c.limit_ns);
-	average_json(j, "slow", &c.slow);
-	average_json(j, "others", &c.others);
+	average_json(j, "slow", &c.slow, &c.slow_waits);
+	average_json(j, "others", &c.others, &c.other_waits);
 	callees_json(t, j, &c);
 	json__array(j, "slowest");
 	for (size_t i = 0; i < c.slowest_cnt; i++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "process/pidns.h"
+#include "process/waitword.h"
 #include "python/pylayout.h"
 #include "trace/handlers.h"
 #include "trace/pairs.h"
@@ -110,9 +111,12 @@ static void set_gil(const struct target *t, struct trace_cfg *cfg)
 {
 	struct py_gil gil;
 
-	if (t->musl || py_layout__gil(&gil, t->py.version_hex, t->py.free_threaded))
+	if (py_layout__gil(&gil, t->py.version_hex, t->py.free_threaded))
 		return;
-	cfg->gil_waiters = gil.locks + COND_WREFS;
+	if (!t->musl)
+		cfg->gil_waiters = gil.locks + COND_WREFS;
+	cfg->gil_locks = gil.locks;
+	cfg->gil_locks_size = gil.locks_size;
 	cfg->tstate_interp = gil.tstate_interp;
 	cfg->interp_gil = gil.interp_gil;
 	if (gil.interp_gil == PY_OFF_NONE)
@@ -224,6 +228,32 @@ void trace_config__fill(struct trace_cfg *cfg, const struct trace_config *c)
 	cfg->pidns_dev = ns.dev;
 	cfg->pidns_inum = ns.inum;
 	cfg->pidns_level = ns.level;
+}
+
+static enum trace_reason reason_of_call(uint32_t nr)
+{
+	static const struct {
+		const char *text; /* of wait_word_text() */
+		enum trace_reason reason;
+	} reasons[] = {
+		{ "net", REASON_NET },	       { "accept", REASON_NET },
+		{ "connect", REASON_NET },     { "poll", REASON_POLL },
+		{ "epoll_wait", REASON_POLL }, { "child process", REASON_CHILD },
+	};
+	const char *text = wait_word_text(WAIT_WORD(WAIT_CALL, nr));
+
+	for (size_t i = 0; text && i < sizeof(reasons) / sizeof(*reasons); i++)
+		if (!strcmp(reasons[i].text, text))
+			return reasons[i].reason;
+	return REASON_OTHER;
+}
+
+void trace_config__fill_waits(struct wait_cfg *cfg, uint8_t reasons[WAIT_CALLS])
+{
+	for (uint32_t nr = 0; nr < WAIT_CALLS; nr++) {
+		cfg->call[nr] = (uint8_t)wait_class_of(nr);
+		reasons[nr] = (uint8_t)reason_of_call(nr);
+	}
 }
 
 void trace_config__set_ways(struct trace_way ways[TRACE_SPOTS], const struct tracer_events *e,

@@ -21,6 +21,8 @@ struct trace_config {
 };
 
 void trace_config__fill(struct trace_cfg *cfg, const struct trace_config *c);
+/* By number of a system call: how a wait in it is told, and, of WAIT_CALL, enum trace_reason. */
+void trace_config__fill_waits(struct wait_cfg *cfg, uint8_t reasons[WAIT_CALLS]);
 /* The registers at those breakpoints where they are known before the first hit. */
 void trace_config__set_ways(struct trace_way ways[TRACE_SPOTS], const struct tracer_events *e,
 			    const struct trace_points *points);

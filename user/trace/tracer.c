@@ -41,8 +41,9 @@ struct tracer {
 	struct trace_points points;
 	struct trace_bpf *skel;
 	struct ring_buffer *ring, *event_ring;
-	uint32_t left;	   /* events that tracer__drain() still takes */
-	uint64_t until_ns; /* what it has not taken by then it drops; 0: nothing */
+	struct bpf_link *switches; /* NULL: what threads wait for is not wanted */
+	uint32_t left;		   /* events that tracer__drain() still takes */
+	uint64_t until_ns;	   /* what it has not taken by then it drops; 0: nothing */
 	bool drops;
 	uint32_t dropped;	       /* events */
 	struct tracer_events on_event; /* without take(): none are wanted */
@@ -326,6 +327,8 @@ static int on_event(void *ctx, void *data, size_t size)
 		tr->on_event.take_audit(tr->on_event.ctx, data);
 	else if (tr->on_event.take && size >= sizeof(struct trace_call))
 		tr->on_event.take(tr->on_event.ctx, data, &((struct trace_call *)data)->at);
+	else if (tr->on_event.slow && size >= sizeof(struct trace_waits))
+		tr->on_event.take_waits(tr->on_event.ctx, data);
 	else if (tr->on_event.take_valued && size > sizeof(struct trace_event))
 		take_valued(tr, data, size - sizeof(struct trace_event));
 	else if (tr->on_event.take && size >= sizeof(struct trace_event))
@@ -471,6 +474,19 @@ static struct bpf_program *program_of(const struct tracer *tr)
 	return tr->on_event.take ? tr->skel->progs.on_event : tr->skel->progs.on_call;
 }
 
+/* What threads wait for is wanted, or there is no program at each switch. */
+static void configure_waits(struct tracer *tr)
+{
+	bool wanted = tr->on_event.slow;
+
+	bpf_program__set_autoload(tr->skel->progs.on_switch, wanted);
+	if (wanted)
+		trace_config__fill_waits((void *)&tr->skel->rodata->wait_cfg,
+					 (void *)tr->skel->rodata->call_reasons);
+	else
+		bpf_map__set_max_entries(tr->skel->maps.waiting, 1);
+}
+
 static int load(struct tracer *tr)
 {
 	const struct trace_config config = { .target = tr->t,
@@ -497,6 +513,7 @@ static int load(struct tracer *tr)
 	bpf_program__set_autoload(tr->skel->progs.on_audit, false);
 	bpf_program__set_autoload(tr->skel->progs.on_import, false);
 	bpf_program__set_autoload(program_of(tr), true);
+	configure_waits(tr);
 	if (!tr->on_event.from)
 		bpf_map__set_max_entries(tr->skel->maps.inside, 1);
 	if (!tracer_events__any(&tr->on_event))
@@ -518,6 +535,11 @@ static int load(struct tracer *tr)
 	err = trace_bpf__load(tr->skel);
 	if (err)
 		return err;
+	if (tr->on_event.slow) {
+		tr->switches = bpf_program__attach(tr->skel->progs.on_switch);
+		if (!tr->switches)
+			return -errno;
+	}
 	tr->ring = ring_buffer__new(bpf_map__fd(tr->skel->maps.news), on_code, tr, NULL);
 	if (tr->ring && tracer_events__any(&tr->on_event))
 		tr->event_ring =
@@ -680,6 +702,7 @@ void tracer__close(struct tracer *tr)
 	tracer__stop_measuring(tr);
 	ring_buffer__free(tr->ring);
 	ring_buffer__free(tr->event_ring);
+	bpf_link__destroy(tr->switches);
 	trace_bpf__destroy(tr->skel);
 	sym_python__free(tr->names);
 	values__free(tr->values);

@@ -34,8 +34,12 @@ struct tracer;
 /* The functions that tracer__drain() calls for each event, in order. Only one of them is set. */
 struct tracer_events {
 	void (*take)(void *ctx, const struct trace_event *e, const struct trace_raise *stack);
-	/* `take` gets the CPU time and, for beginnings, the stack; otherwise that is NULL. */
+	/*
+	 * `take` gets the CPU time and, for beginnings, the stack; otherwise that is NULL. Before
+	 * it take_waits() gets what the thread has waited for.
+	 */
 	bool slow;
+	void (*take_waits)(void *ctx, const struct trace_waits *w);
 	bool cpu;     /* `take` gets the CPU time; not with `from` */
 	bool callees; /* also functions that are not wanted, if wanted ones call them */
 	/*

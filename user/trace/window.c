@@ -91,6 +91,27 @@ struct pairs_times spent__average(const struct spent *s)
 	return t;
 }
 
+void waits__add(struct waits *w, const struct pairs_times *times)
+{
+	for (size_t i = 0; i < TRACE_REASON_CNT; i++)
+		w->us[i] += times->waits.us[i];
+}
+
+void waits__sum(struct waits *sum, const struct waits *w)
+{
+	for (size_t i = 0; i < TRACE_REASON_CNT; i++)
+		sum->us[i] += w->us[i];
+}
+
+struct pairs_times calls__average(const struct spent *s, const struct waits *w)
+{
+	struct pairs_times t = spent__average(s);
+
+	for (size_t i = 0; i < TRACE_REASON_CNT && s->cnt; i++)
+		t.waits.us[i] = (uint32_t)(w->us[i] / s->cnt);
+	return t;
+}
+
 /* ---- what a call has called ------------------------------------------------------------------ */
 
 /* Room for one more. The block may move. */
@@ -437,6 +458,7 @@ static size_t count_above(const struct window *w, uint64_t limit_ns)
 static void add_kept(struct comparison *c, const struct kept *k, bool slow)
 {
 	spent__add(slow ? &c->slow : &c->others, &k->call.times);
+	waits__add(slow ? &c->slow_waits : &c->other_waits, &k->call.times);
 	for (uint32_t i = 0; i < k->called_cnt; i++) {
 		struct callee_difference *d = difference_of(c, k->called[i].who);
 

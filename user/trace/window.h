@@ -40,6 +40,16 @@ void spent__sum(struct spent *sum, const struct spent *s);
 /* Of one call. */
 struct pairs_times spent__average(const struct spent *s);
 
+/* What calls waited for, by enum trace_reason: sums. */
+struct waits {
+	uint64_t us[TRACE_REASON_CNT];
+};
+
+void waits__add(struct waits *w, const struct pairs_times *times);
+void waits__sum(struct waits *sum, const struct waits *w);
+/* spent__average() with what a call waited for. */
+struct pairs_times calls__average(const struct spent *s, const struct waits *w);
+
 /* A function that was called, by a number of the caller's choice. */
 struct callee {
 	uint32_t who;
@@ -93,6 +103,7 @@ struct comparison {
 	size_t cnt;	   /* calls that were compared */
 	uint64_t limit_ns; /* the slow ones took so long, or longer */
 	struct spent slow, others;
+	struct waits slow_waits, other_waits;
 	struct window_call slowest[SLOWEST]; /* the slowest first */
 	size_t slowest_cnt;
 	struct callee_difference {
