@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Calls that wait for one thing each, which their names say.
 
-Says "ready", waits for a line, works, prints {name: [what each of its calls took, in ns]}, waits for the next line.
+Says "ready", waits for a line, works, prints {name: [how long each of its calls waited, in ns]}, waits for the next line.
 """
 import json
 import os
@@ -16,25 +16,42 @@ LENGTH = 0.08
 TIMES = 2
 
 
+began = []  # when the call at hand began to wait
+waited = []  # what all calls of the function at hand have waited
+
+
 def later(what):
-    threading.Thread(target=lambda: (time.sleep(LENGTH), what())).start()
+    """Does it so much later than the call at hand begins to wait."""
+    def run():
+        while not began or time.monotonic() < began[0] + LENGTH:
+            time.sleep(LENGTH / 20)
+        what()
+
+    del began[:]
+    threading.Thread(target=run).start()
+
+
+def wait(call, *args):
+    began[:] = [time.monotonic()]
+    call(*args)
+    waited.append(int(1e9 * (time.monotonic() - began[0])))
 
 
 def wait_sleep():
-    time.sleep(LENGTH)
+    wait(time.sleep, LENGTH)
 
 
 def wait_lock():
     lock = threading.Lock()
     lock.acquire()
     later(lock.release)
-    lock.acquire()
+    wait(lock.acquire)
 
 
 def wait_net():
     here, there = socket.socketpair()
     later(lambda: there.send(b"x"))
-    here.recv(1)
+    wait(here.recv, 1)
     here.close()
     there.close()
 
@@ -42,7 +59,7 @@ def wait_net():
 def wait_pipe():
     here, there = os.pipe()
     later(lambda: os.write(there, b"x"))
-    os.read(here, 1)
+    wait(os.read, here, 1)
     os.close(here)
     os.close(there)
 
@@ -50,14 +67,14 @@ def wait_pipe():
 def wait_poll():
     here, there = socket.socketpair()
     later(lambda: there.send(b"x"))
-    select.select([here], [], [])
+    wait(select.select, [here], [], [])
     here.close()
     there.close()
 
 
 def wait_child():
     child = subprocess.Popen(["sleep", str(LENGTH)])
-    os.waitpid(child.pid, 0)
+    wait(os.waitpid, child.pid, 0)
     child.returncode = 0
 
 
@@ -72,9 +89,7 @@ def wait_gil():
     others = [threading.Thread(target=spin) for _ in range(2)]
     for other in others:
         other.start()
-    while time.monotonic() < until[0]:
-        pass
-    until[0] = 0
+    wait(spin)
     for other in others:
         other.join()
 
@@ -85,13 +100,13 @@ CALLS = [wait_sleep, wait_lock, wait_net, wait_pipe, wait_poll, wait_child, wait
 def main():
     print("ready", flush=True)
     for _ in iter(sys.stdin.readline, ""):
-        took = {}
+        times = {}
         for call in CALLS:
+            del waited[:]
             for _ in range(TIMES):
-                begin = time.monotonic_ns()
                 call()
-                took.setdefault(call.__name__, []).append(time.monotonic_ns() - begin)
-        print(json.dumps(took), flush=True)
+            times[call.__name__] = waited[:]
+        print(json.dumps(times), flush=True)
 
 
 main()
