@@ -891,10 +891,27 @@ void tracer__detach(struct tracer *tr)
 	tr->family = NULL;
 }
 
+/* Threads of all processes pay for it, so it is in no slowdown. */
+static void say_cost_of_switches(const struct tracer *tr)
+{
+	struct bpf_prog_info info = { 0 };
+	uint32_t size = sizeof(info);
+
+	if (tr->switches &&
+	    !bpf_obj_get_info_by_fd(bpf_program__fd(tr->skel->progs.on_switch), &info, &size) &&
+	    info.run_cnt)
+		log_debug("what threads wait for: %.2f us at each of %" PRIu64
+			  " switches of the machine",
+			  (double)info.run_time_ns / (double)info.run_cnt / 1e3,
+			  (uint64_t)info.run_cnt);
+}
+
 void tracer__stop_measuring(struct tracer *tr)
 {
-	if (tr->stats_fd >= 0)
-		close(tr->stats_fd);
+	if (tr->stats_fd < 0)
+		return;
+	say_cost_of_switches(tr);
+	close(tr->stats_fd);
 	tr->stats_fd = -1;
 }
 
