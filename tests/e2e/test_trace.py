@@ -71,6 +71,66 @@ def test_filter(any_python):
         assert "did you mean raiser (%s:" % PROGRAM in "".join(trace.messages)
 
 
+SHOP = {
+    "shop/__init__.py": "def pack(): pass",
+    "shop/cart.py": "class Cart(object):\n    def total(self): pass\ndef total(): pass",
+    "shops.py": "def total(): pass",
+    "main.py": """
+import os
+from shop import pack
+from shop.cart import Cart, total
+from shops import total as totals
+def checkout():
+    pack(); Cart().total(); total(); totals()
+os.write(1, b"ready\\n")
+while os.read(0, 1):
+    checkout()
+    os.write(1, b"done\\n")
+""",
+}
+
+
+@pytest.fixture
+def shop(any_python, directory):
+    """A program of a package, of modules and of functions with equal names."""
+    (directory / "shop").mkdir()
+    for name, text in SHOP.items():
+        (directory / name).write_text(text)
+    with harness.Process([any_python, "-B", directory / "main.py"]) as target:
+        target.python = any_python
+        yield target
+
+
+def has_qualified_names(python):
+    return subprocess.run([python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"], check=False).returncode == 0
+
+
+def called(shop, *args):
+    """Which functions were, as a trace with these options says: FILE:LINE."""
+    trace = Trace(shop.pid, "--force", "--top", 0, *args)
+    shop.process.stdin.write(b"x")
+    assert shop.read_line() == b"done\n"
+    return sorted("%s:%d" % (Path(f["file"]).name, f["line"]) for f in trace.finish()["functions"])
+
+
+@pytest.mark.parametrize("pattern, expected", [
+    ("shop.*", ["__init__.py:1", "cart.py:2", "cart.py:3"]),
+    ("shop.cart.*", ["cart.py:2", "cart.py:3"]),
+    ("shop.pack", ["__init__.py:1"]),
+    ("shops.total", ["shops.py:1"]),
+    ("cart.Cart.total", ["cart.py:2"]),
+    ("Cart.total", ["cart.py:2"]),
+    ("shop.cart.total", ["cart.py:3"]),
+])
+def test_dotted_names(shop, pattern, expected):
+    """A pattern with a dot may begin with modules, and goes on as it did, by class."""
+    if "total" in pattern and not has_qualified_names(shop.python):
+        pytest.skip("code objects have no qualified names")
+    assert called(shop, "-f", pattern) == expected
+    if "*" not in pattern:
+        assert called(shop, "--hist", "--from", pattern) == expected
+
+
 def test_for_people(any_python):
     """The sentence above the table; nothing but it where there is nothing to show."""
     with Target(any_python, "counted.py", "run") as target:

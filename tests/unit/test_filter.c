@@ -45,6 +45,10 @@ static void test_matches(void **state)
 		{ "<string>:f", "f", "<string>", true },
 		{ "<string>:f", "f", "", false },
 		{ "f", "", "", false },
+		{ "os:walk", "walk", "<frozen os>", true },
+		{ "importlib._bootstrap:f", "f", "<frozen importlib._bootstrap>", true },
+		{ "bootstrap:f", "f", "<frozen importlib._bootstrap>", false },
+		{ "os:walk", "walk", "<frozen ", false },
 	};
 
 	(void)state;
@@ -54,6 +58,86 @@ static void test_matches(void **state)
 		assert_int_equal(trace_filter__parse(&f, cases[i].filter), 0);
 		if (trace_filter__matches(&f, cases[i].function, cases[i].file) != cases[i].matches)
 			fail_msg("%s, %s", cases[i].filter, cases[i].function);
+		trace_filter__free(&f);
+	}
+}
+
+/* Without a colon a pattern with a dot may begin with a module. */
+static void test_dotted(void **state)
+{
+	static const struct {
+		const char *filter, *function, *file;
+		bool matches;
+	} cases[] = {
+		{ "shop.*", "price", FILE_CART, true },
+		{ "shop.*", "Cart.price", FILE_CART, true },
+		{ "shop.*", "price", "/srv/shop/__init__.py", true },
+		{ "shop.*", "price", "/srv/shop.py", true },
+		{ "shop.*", "price", "shop.py", true },
+		{ "shop.*", "price", "/srv/shop/deep/down/x.py", true },
+		{ "shop.*", "price", "/srv/shops/cart.py", false },
+		{ "shop.*", "price", "/srv/workshop/cart.py", false },
+		{ "shop.*", "price", "/srv/my.shop/cart.py", false },
+		{ "shop.*", "shop", "/srv/cart.py", false },
+		{ "shop.*", "shop.price", "/srv/cart.py", true },
+		{ "shop.cart.*", "Cart.price", FILE_CART, true },
+		{ "shop.cart.*", "price", "/srv/shop/__init__.py", false },
+		{ "shop.cart.price", "price", FILE_CART, true },
+		{ "shop.cart.price", "Cart.price", FILE_CART, false },
+		{ "shop.cart.Cart.price", "Cart.price", FILE_CART, true },
+		{ "cart.price", "price", FILE_CART, true },
+		{ "art.price", "price", FILE_CART, false },
+		{ "srv.shop.cart.price", "price", FILE_CART, true },
+		{ "shop.price", "price", "/srv/shop/__init__.py", true },
+		{ "shop.__init__.price", "price", "/srv/shop/__init__.py", false },
+		{ "shop.cart", "price", FILE_CART, false },
+		{ "shop.cart", "cart", "/srv/shop.py", true },
+		{ "sh?p.[a-d]art.pri*", "price", FILE_CART, true },
+		{ "*.cart.price", "price", FILE_CART, true },
+		{ "shop/cart.price", "price", FILE_CART, false },
+		{ "Cart.price", "Cart.price", FILE_CART, true },
+		{ "Cart.price", "price", FILE_CART, false },
+		{ "os.walk", "walk", "<frozen os>", true },
+		{ "importlib.*", "f", "<frozen importlib._bootstrap>", true },
+		{ "x.f", "f", "", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct trace_filter f;
+
+		assert_int_equal(trace_filter__parse(&f, cases[i].filter), 0);
+		if (trace_filter__matches(&f, cases[i].function, cases[i].file) != cases[i].matches)
+			fail_msg("%s, %s (%s)", cases[i].filter, cases[i].function, cases[i].file);
+		trace_filter__free(&f);
+	}
+}
+
+/* Only the last parts of a path are looked at: another program may have any. */
+static void test_deep_paths(void **state)
+{
+	static const struct {
+		const char *filter;
+		size_t depth;
+		bool matches;
+	} cases[] = {
+		{ "shop.*", 31, true },	       { "shop.*", 32, false },
+		{ "shop/*:*", 31, true },      { "shop/*:*", 32, false },
+		{ "*.shop.*", 4000, true },    { "/shop/*:*", 4000, true },
+		{ "*x*x*x*y.f", 4000, false }, { "*x*x*x*y/*:f", 4000, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char file[8100] = "/shop/";
+		struct trace_filter f;
+
+		for (size_t k = 1; k < cases[i].depth; k++)
+			strcat(file + 2 * k, "x/");
+		strcat(file, "z.py");
+		assert_int_equal(trace_filter__parse(&f, cases[i].filter), 0);
+		if (trace_filter__matches(&f, "f", file) != cases[i].matches)
+			fail_msg("%s, %zu", cases[i].filter, cases[i].depth);
 		trace_filter__free(&f);
 	}
 }
@@ -76,6 +160,10 @@ static void test_together(void **state)
 		{ { "!shop.cart:price" }, "price", false },
 		{ { "!shop.tax:price" }, "price", true },
 		{ { "[!p]rice" }, "price", false },
+		{ { "!shop.*" }, "price", false },
+		{ { "shop.*", "!shop.cart.price" }, "price", false },
+		{ { "shop.*", "!shop.cart.price" }, "Cart.price", true },
+		{ { "shop.tax.*", "shop.cart.*" }, "price", true },
 	};
 
 	(void)state;
@@ -108,10 +196,18 @@ static void test_refused(void **state)
 /* Words behind -p. */
 static void test_may_be(void **state)
 {
-	static const char *const names[] = {
-		"price", "Cart.price", "shop.cart:price",    "_f",	  "*",
-		"[ab]c", "<lambda>",   "/srv/cart.py:price", "cart.py:*", "\xc3\xa9t\xc3\xa9"
-	};
+	static const char *const names[] = { "price",
+					     "Cart.price",
+					     "shop.cart:price",
+					     "_f",
+					     "*",
+					     "[ab]c",
+					     "shop.*",
+					     "shop.cart.total",
+					     "<lambda>",
+					     "/srv/cart.py:price",
+					     "cart.py:*",
+					     "\xc3\xa9t\xc3\xa9" };
 	static const char *const others[] = { "",      "2",  "shop:", "shop:2", "/bin/sleep",
 					      "./app", "-x", "a/b",   "{}",	"cart.py:a/b" };
 
@@ -182,12 +278,34 @@ static void test_part(void **state)
 	trace_filter__free(&f);
 }
 
+/* The kernel knows no modules. */
+static void test_tail(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "total", "total" },
+		{ "Cart.total", "total" },
+		{ "shop.cart.total", "total" },
+		{ "shop.cart:Cart.total", "total" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct trace_filter f;
+
+		assert_int_equal(trace_filter__parse(&f, cases[i][0]), 0);
+		assert_string_equal(trace_filter__tail(&f), cases[i][1]);
+		trace_filter__free(&f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_matches), cmocka_unit_test(test_together),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_may_be),	cmocka_unit_test(test_part),
+		cmocka_unit_test(test_matches),	   cmocka_unit_test(test_dotted),
+		cmocka_unit_test(test_deep_paths), cmocka_unit_test(test_together),
+		cmocka_unit_test(test_refused),	   cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_may_be),	   cmocka_unit_test(test_part),
+		cmocka_unit_test(test_tail),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

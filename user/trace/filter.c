@@ -10,7 +10,9 @@
 
 #include "base/str.h"
 
-#define PACKAGE "/__init__"
+#define PACKAGE	  "/__init__"
+#define FROZEN	  "<frozen "
+#define PARTS_MAX 32 /* of a path, from its end on: where a pattern may begin */
 
 int trace_filter__parse(struct trace_filter *f, const char *text)
 {
@@ -70,22 +72,36 @@ static bool matches_function(const struct trace_filter *f, const char *function)
 	return !strchr(f->function, '.') && glob_match(f->function, last_part(function));
 }
 
-/* The pattern is all of `path`, or its end from a slash on. */
-static bool matches_end(const char *pattern, const char *path)
+/*
+ * The pattern is all of `text`, or its end from a slash of `path` on, which is as long or shorter.
+ * Names are foreign: the work for one with many slashes has a bound.
+ */
+static bool matches_end(const char *pattern, const char *text, const char *path)
 {
-	for (const char *p = path; p; p = strchr(p, '/'), p = p ? p + 1 : NULL)
-		if (glob_match(pattern, p))
+	size_t parts = 0;
+
+	for (size_t i = strlen(path); i && parts < PARTS_MAX; i--) {
+		if (path[i - 1] != '/')
+			continue;
+		parts++;
+		if (glob_match(pattern, text + i))
 			return true;
-	return false;
+	}
+	return glob_match(pattern, text);
 }
 
-/*
- * The file of a module or package, without what does not belong to its name. NULL without memory.
- */
-static char *module_of(const char *file)
+char *trace_filter__module(const char *file)
 {
 	size_t len = strlen(file);
+	char *module;
 
+	/* <frozen importlib._bootstrap>: Python/frozen.c */
+	if (!strncmp(file, FROZEN, strlen(FROZEN)) && file[len - 1] == '>') {
+		module = strndup(file + strlen(FROZEN), len - strlen(FROZEN) - 1);
+		for (char *dot = module; dot && (dot = strchr(dot, '.'));)
+			*dot = '/';
+		return module;
+	}
 	if (str_ends_with(file, len, ".py"))
 		len -= 3;
 	if (str_ends_with(file, len, PACKAGE))
@@ -99,16 +115,36 @@ static bool matches_place(const struct trace_filter *f, const char *file)
 	bool found;
 
 	if (!f->place || f->is_path)
-		return !f->place || matches_end(f->place, file);
-	module = module_of(file);
-	found = module && matches_end(f->place, module);
+		return !f->place || matches_end(f->place, file, file);
+	module = trace_filter__module(file);
+	found = module && matches_end(f->place, module, module);
+	free(module);
+	return found;
+}
+
+/* A pattern of a module and a function in it, by their dotted name. Without memory it is none. */
+static bool matches_dotted(const struct trace_filter *f, const char *function, const char *file)
+{
+	char *module = NULL, *dotted = NULL;
+	bool found = false;
+
+	if (f->place || !strchr(f->function, '.') || !*file)
+		return false;
+	module = trace_filter__module(file);
+	if (module && asprintf(&dotted, "%s.%s", module, function) >= 0) {
+		for (size_t i = 0; module[i]; i++)
+			dotted[i] = module[i] == '/' ? '.' : module[i];
+		found = matches_end(f->function, dotted, module);
+		free(dotted);
+	}
 	free(module);
 	return found;
 }
 
 bool trace_filter__matches(const struct trace_filter *f, const char *function, const char *file)
 {
-	return matches_function(f, function) && matches_place(f, file);
+	return (matches_function(f, function) && matches_place(f, file)) ||
+	       matches_dotted(f, function, file);
 }
 
 bool trace_filters__select(const struct trace_filter *all, size_t cnt, const char *function,
@@ -125,6 +161,11 @@ bool trace_filters__select(const struct trace_filter *all, size_t cnt, const cha
 		selected |= !all[i].excludes && meant;
 	}
 	return selected || !any;
+}
+
+const char *trace_filter__tail(const struct trace_filter *f)
+{
+	return last_part(f->function);
 }
 
 const char *trace_filter__part(const struct trace_filter *f, const char *function)

@@ -6,6 +6,9 @@
  *
  *	price			any function of that name: price(), Cart.price()
  *	Cart.*			by qualified name (known from CPython 3.11 on)
+ *	shop.*			without a place, a pattern with a dot may also begin with modules:
+ *				all functions of shop and of what is below it
+ *	shop.cart.Cart.price	... one of them
  *	shop.cart:*		all functions of a module, which is found by its file:
  *				.../shop/cart.py, .../shop/cart/__init__.py
  *	shop/cart.py:price	by file: its whole path, or its end
@@ -38,6 +41,22 @@ bool trace_filter__matches(const struct trace_filter *f, const char *function, c
  */
 bool trace_filters__select(const struct trace_filter *all, size_t cnt, const char *function,
 			   const char *file);
+
+/*
+ * The module of a file, with slashes, from the beginning of the path on; owned by the caller. NULL:
+ * no memory.
+ *
+ *	/srv/shop/cart.py		/srv/shop/cart
+ *	/srv/shop/__init__.py		/srv/shop
+ *	<frozen importlib._bootstrap>	importlib/_bootstrap
+ */
+char *trace_filter__module(const char *file);
+
+/*
+ * All names of functions end with it that the filter can mean, if its wildcards are wildcards: what
+ * stands before a dot may be a module. Borrowed.
+ */
+const char *trace_filter__tail(const struct trace_filter *f);
 
 /*
  * The part of a function's name that is compared with the filter: all of it, or the part after the

@@ -217,7 +217,7 @@ void trace_config__fill(struct trace_cfg *cfg, const struct trace_config *c)
 			add_opcode(cfg, p->opcode);
 	}
 	if (e->from)
-		set_from(cfg, e->from->function);
+		set_from(cfg, trace_filter__tail(e->from));
 	for (size_t i = 0; i < e->audit_cnt && i < TRACE_AUDITS; i++)
 		cfg->audits[cfg->audit_cnt++] = e->audits[i];
 	for (size_t i = 0; c->threads && i < c->threads->cnt; i++)
