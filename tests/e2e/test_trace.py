@@ -131,6 +131,21 @@ def test_dotted_names(shop, pattern, expected):
         assert called(shop, "--hist", "--from", pattern) == expected
 
 
+@pytest.mark.parametrize("options, meant", [
+    (["-f", "shp.cart:*"], "shp.cart:*: no matching function was called; did you mean shop.cart:*?"),
+    (["--hist", "-f", "shop/crat.py:total"], "did you mean shop/cart.py:total?"),
+    (["-f", "shp.*"], "did you mean shop.*?"),
+    (["-f", "shop.cart"], "did you mean shop.cart.*?"),
+    (["--hist", "--from", "shp.cart:total"], "did you mean shop.cart:total?"),
+])
+def test_modules_that_were_meant(shop, options, meant):
+    trace = Trace(shop.pid, "--force", *options)
+    shop.process.stdin.write(b"x")
+    assert shop.read_line() == b"done\n"
+    trace.finish()
+    assert meant in "".join(trace.messages)
+
+
 def test_for_people(any_python):
     """The sentence above the table; nothing but it where there is nothing to show."""
     with Target(any_python, "counted.py", "run") as target:

@@ -488,6 +488,32 @@ def test_nested_namespaces(any_python):
     assert all(found["calls"] <= hits for hits in found["hits"]), found
 
 
+# Two programs of two interpreters work; each of `names` is looked for while they do.
+MEANT = COMMON + """
+said = {}
+with Target(one, "counted.py", "run") as a, Target(other, "counted.py", "run") as b:
+    for options in json.loads(sys.argv[4]):
+        trace = All("--force", *options)
+        trace.wait_for(lambda found: a.pid in found and b.pid in found)
+        work(a)
+        work(b)
+        trace.wait_said("did you mean")
+        trace.finish()
+        said[options[-1]] = [line for line in trace.messages().splitlines() if "no matching" in line]
+print(json.dumps(said))
+"""
+
+
+def test_names_that_were_meant(any_python, another_python):
+    """A name that nothing has brings a similar one of any of the processes, once, while they run."""
+    options = [["-f", "counted:raisr"], ["-f", "cuonted:fib"], ["-f", "cuonted.*"], ["--hist", "--from", "counted:raisr"]]
+    found = run_inside(MEANT, any_python, another_python, json.dumps(options))
+    meant = {"counted:raisr": "raiser (", "cuonted:fib": "counted:fib?", "cuonted.*": "counted.*?"}
+    for name, lines in found.items():
+        line, = lines
+        assert "%s: no matching function was called; did you mean %s" % (name, meant[name]) in line
+
+
 @pytest.mark.parametrize("options, levels", [([], 0), (["--calls", "-f", "counted.py:fib"], 0), ([], 2)],
                          ids=["count", "calls", "nested"])
 def test_too_expensive(any_python, another_python, options, levels):

@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/nearest.h"
 #include "base/signals.h"
 #include "base/str.h"
 #include "base/stream.h"
@@ -25,6 +24,7 @@
 #include "trace/call_picture.h"
 #include "trace/generated.h"
 #include "trace/imports.h"
+#include "trace/meant.h"
 #include "trace/price.h"
 #include "trace/stacked.h"
 #include "trace/target.h"
@@ -102,21 +102,6 @@ static int read_counts(struct counting *c)
 	return 0;
 }
 
-/* The function called whose name is nearest to the filter's. NULL: none is near. */
-static const struct py_function *find_meant(const struct traced_list *l,
-					    const struct trace_filter *f)
-{
-	const char **names = calloc(l->cnt + 1, sizeof(*names));
-	size_t at = l->cnt;
-
-	for (size_t i = 0; names && i < l->cnt; i++)
-		names[i] = trace_filter__part(f, l->all[i].function.name);
-	if (names)
-		at = nearest_name(f->function, names, l->cnt);
-	free(names);
-	return at < l->cnt ? &l->all[at].function : NULL;
-}
-
 static bool has_wanted(const struct counting *c, const struct traced_list *l)
 {
 	for (size_t i = 0; i < l->cnt; i++)
@@ -132,29 +117,16 @@ static bool has_wanted(const struct counting *c, const struct traced_list *l)
  */
 static void explain_nothing(struct counting *c, bool final)
 {
-	const char *what = c->stacked ? stacked__verb(c->stacked) : "was called";
+	const struct meant meant = { .filters = c->o->from ? c->o->from : c->o->filters,
+				     .cnt = c->o->from ? 1 : c->o->filter_cnt,
+				     .one = c->o->from != NULL,
+				     .did_what = c->stacked ? stacked__verb(c->stacked)
+							    : "was called" };
 	struct traced_list all = { 0 };
 
-	const struct trace_filter *filters = c->o->from ? c->o->from : c->o->filters;
-	size_t cnt = c->o->from ? 1 : c->o->filter_cnt;
-
-	for (size_t i = 0; i < cnt && !tracer__read(c->tracer, &all); i++) {
-		const struct trace_filter *f = &filters[i];
-		const struct py_function *meant = f->excludes ? NULL : find_meant(&all, f);
-
-		if (f->excludes)
-			continue;
-		if (!c->stacked && !c->o->from && has_wanted(c, &all)) /* since the last table */
-			break;
-		c->explained |= meant != NULL;
-		if (meant)
-			log_warn("%s%s%s: no matching function %s; did you mean %s (%s:%u)?",
-				 f->place ? f->place : "", f->place ? ":" : "", f->function, what,
-				 meant->name, meant->file, meant->first_line);
-		else if (final)
-			log_warn("%s%s%s: no matching function %s", f->place ? f->place : "",
-				 f->place ? ":" : "", f->function, what);
-	}
+	/* What is wanted may have been called since the last table. */
+	if (!tracer__read(c->tracer, &all) && (c->stacked || c->o->from || !has_wanted(c, &all)))
+		c->explained |= meant__explain(&meant, &all, final);
 	traced_list__free(&all);
 }
 

@@ -21,6 +21,7 @@
 #include "follow/object.h"
 #include "profile/export_text.h"
 #include "trace/crowd.h"
+#include "trace/meant.h"
 #include "trace/price.h"
 
 #define SCAN_MS 50
@@ -48,7 +49,8 @@ struct counting_all {
 	struct crowd_process **busiest; /* those that were followed, most calls first */
 	size_t busy_cnt, busy_cap;
 	bool redraw;
-	bool full; /* a table in the kernel; it has been said */
+	bool full;	/* a table in the kernel; it has been said */
+	bool explained; /* why nothing is shown */
 	struct strbuf line;
 	struct blocks *blocks;	      /* of --calls; NULL: they are not wanted */
 	struct call_picture *picture; /* NULL: not wanted */
@@ -246,6 +248,53 @@ static void add_head(struct counting_all *c, double seconds, bool final)
 	strbuf__addf(b, " in %.1f s\n\n", seconds);
 }
 
+/* Were functions selected of which none was called? */
+static bool is_missing(const struct counting_all *c)
+{
+	if (!c->o->from)
+		return c->o->filter_cnt && !(c->calls + c->resumed);
+	for (size_t i = 0; i < c->crowd->file_cnt; i++)
+		if (c->crowd->files[i]->tracer && tracer__has_from(c->crowd->files[i]->tracer))
+			return false;
+	return true;
+}
+
+/* All functions of an interpreter. True: a wanted one was called. */
+static bool add_called(struct tracer *tr, struct traced_list *all)
+{
+	struct traced_list l = { 0 };
+	bool wanted = false;
+	int err = tracer__read(tr, &l);
+
+	for (size_t i = 0; i < l.cnt && !err; i++) {
+		wanted |=
+			l.all[i].calls + l.all[i].resumed && tracer__wants(tr, &l.all[i].function);
+		err = ARRAY_GROW(all->all, all->cap, all->cnt, SIZE_MAX / 64);
+		if (!err)
+			all->all[all->cnt++] = l.all[i];
+	}
+	traced_list__free(&l);
+	return wanted;
+}
+
+/* As explain_nothing() of counting.c, of all interpreters. */
+static void explain_nothing(struct counting_all *c, bool final)
+{
+	const struct meant meant = { .filters = c->o->from ? c->o->from : c->o->filters,
+				     .cnt = c->o->from ? 1 : c->o->filter_cnt,
+				     .one = c->o->from != NULL,
+				     .did_what = "was called" };
+	struct traced_list all = { 0 };
+	bool wanted = false;
+
+	for (size_t i = 0; i < c->crowd->file_cnt; i++)
+		if (c->crowd->files[i]->tracer)
+			wanted |= add_called(c->crowd->files[i]->tracer, &all);
+	if (c->o->from || !wanted)
+		c->explained |= meant__explain(&meant, &all, final);
+	traced_list__free(&all);
+}
+
 /* A table for each interpreter. */
 static int write_timings(const struct counting_all *c)
 {
@@ -270,6 +319,8 @@ static int write_tables(struct counting_all *c, double seconds, bool final)
 
 	if (c->o->format != TIMING_LINES)
 		return 0; /* lines are all there is */
+	if (c->redraw && c->explained && is_missing(c) && !final)
+		return 0; /* the message stays to be read */
 	strbuf__clear(b);
 	if (c->redraw && !final)
 		strbuf__addz(b, CLEAR);
@@ -379,7 +430,7 @@ static void say_full(struct counting_all *c)
 	c->full |= n[TRACE_CTR_lost_full] != 0;
 }
 
-static void report_losses(const struct counting_all *c)
+static void report_losses(struct counting_all *c)
 {
 	uint64_t n[TRACE_CTR_CNT], nameless;
 
@@ -391,7 +442,9 @@ static void report_losses(const struct counting_all *c)
 	if (n[TRACE_CTR_lost_full])
 		log_warn("%" PRIu64 " calls are not counted: there are too many functions",
 			 n[TRACE_CTR_lost_full]);
-	if (c->o->threads && !(c->calls + c->resumed))
+	if (is_missing(c) && !c->explained)
+		explain_nothing(c, true);
+	else if (c->o->threads && !(c->calls + c->resumed))
 		log_warn("no call was in a thread that -t means");
 	if (nameless)
 		log_warn("%" PRIu64 " calls are not shown: the names of their functions were not "
@@ -620,6 +673,8 @@ static int count(struct counting_all *c)
 		err = wait_until(c, next < end ? next : end);
 		if (!err && !c->over && now_ns() < end)
 			err = show(c, false);
+		if (!err && is_missing(c) && !c->explained)
+			explain_nothing(c, false);
 	}
 	crowd__stop(c->crowd, c->interrupted ? now_ns() + TRACER_END_MS * NS_PER_MS : 0);
 	wait_for_programs();
