@@ -14,7 +14,7 @@ import harness
 from conftest import INTERPRETERS
 from harness import Target, poll
 from programs import prefork
-from tracing import FOLLOWS, PROGRAM, Trace, compare, compare_events, compare_million, counts_of, printed, truth_of, work
+from tracing import FOLLOWS, PROGRAM, Trace, compare, compare_events, compare_million, counts_of, printed, start, truth_of, work
 
 pytestmark = pytest.mark.beside
 
@@ -727,6 +727,59 @@ def test_too_expensive(any_python):
             assert without.returncode == 0 and " f (<string>:2)" not in without.stdout
         finally:
             process.kill()
+
+
+LATER = """
+import os, time
+def f(): pass
+os.write(1, b"ready\\n")
+os.read(0, 1)
+time.sleep(0.3)
+while True: f()
+"""
+
+
+@pytest.mark.parametrize("options", [["--count"], ["--calls", "-f", "f"], ["--hist"], ["--calls", "--format", "chrome"]])
+def test_too_expensive_later(any_python, options, directory):
+    """What begins slowly is judged each second, whatever the interval of tables: what came until then is shown."""
+    drawn = [] if options[0] == "--count" or "--format" in options else ["-o", directory / "x.folded"]
+    with harness.Process([any_python, "-c", LATER]) as target:
+        trace = start(target.pid, *options, *drawn, "-i", 100)
+        target.process.stdin.write(b"x")
+        out, messages = trace[0].communicate(timeout=harness.PATIENCE)
+        assert trace[0].returncode == 1
+        assert re.search(r"process %d is not traced any more: \d+ calls(?: and ends)?/s at [\d.]+ us each would slow it down by \d+%% "
+                         r"of its CPU time, more than 10%%" % target.pid, messages), messages
+        assert " calls are of f (<string>:3)" in messages
+        assert '"name":"f"' in out if "--format" in options else " f (<string>:3)" in out
+        assert not drawn or "f (" in drawn[1].read_text()
+        if "--count" in options:
+            allowed = run("trace", "-p", target.pid, *options, "--force", "-d", 2.5)
+            assert "more than 10%" not in allowed.stderr and not allowed.returncode
+        target.process.kill()
+
+
+def test_price_of_lines(any_python):
+    """Lines of calls have no table while they come: each ten seconds, and where there is none at the end, a message has it."""
+    with subprocess.Popen([any_python, "-c", SPIN], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        try:
+            long = run("trace", "-p", process.pid, "--force", "--calls", "-f", "nobody", "-d", 11)
+            assert re.search(r"process %d: \d+ calls and ends/s, which slows it down by \d+\.\d% of its CPU time\n"
+                             .replace("%d", str(process.pid)), long.stderr), long.stderr
+            short = run("trace", "-p", process.pid, "--force", "--calls", "--format", "systemtap", "-d", 1)
+            assert re.search(r"tracing process %d slowed it down by \d+\.\d% of".replace("%d", str(process.pid)), short.stderr)
+        finally:
+            process.kill()
+
+
+def test_command_has_no_limit(any_python):
+    """Who starts it wants to see it; a limit that is given holds."""
+    argv = ["--", any_python, "-c", "import time\ndef f(): pass\nend = time.time() + 2.5\nwhile time.time() < end: f()"]
+    done = run("trace", *argv)
+    assert done.returncode == 0 and " f (<string>:2)" in done.stdout and "more than" not in done.stderr
+    refused = run("trace", "--max-slowdown", 1, *argv)
+    assert refused.returncode == 1 and "more than 1% (--max-slowdown" in refused.stderr
 
 
 GENERATED = '''

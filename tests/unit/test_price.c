@@ -34,6 +34,38 @@ static void test_verdict(void **state)
 	assert_false(price__is_high(-1, 50, 0));     /* not known */
 }
 
+static void test_look(void **state)
+{
+	struct price_look l = { .ns = 1000000000, .cpu_ns = 50, .hits = 7, .slowdown = -1 };
+
+	(void)state;
+	/* 1,000 hits of 100 us in two seconds, in which the process used 0.2 s: half of that. */
+	price__look(&l, 3000000000, 200000050, 1007, 100000);
+	assert_true(fabs(l.rate - 500) < 1e-9 && fabs(l.cost_ns - 1e8) < 1e-3);
+	assert_true(fabs(l.slowdown - 100) < 1e-9 && fabs(l.load - 5) < 1e-9);
+	/* From here on, and the sum of CPU time falls when a process ends. */
+	price__look(&l, 4000000000, 100000050, 1107, 100000);
+	assert_true(fabs(l.rate - 100) < 1e-9 && l.slowdown < 0 && fabs(l.load - 1) < 1e-9);
+	/* Nothing came, in no time. */
+	price__look(&l, 4000000000, 100000050, 1107, 100000);
+	assert_true(fabs(l.rate) < 1e-9 && fabs(l.slowdown) < 1e-9 && fabs(l.load) < 1e-9);
+}
+
+/* Nobody waits for a process that ends: what it has used stays in the sum. */
+static void test_sum(void **state)
+{
+	struct price_sum s = { 0 };
+
+	(void)state;
+	assert_int_equal(price_sum__take(&s, 1, 900), 0);
+	assert_int_equal(price_sum__take(&s, 0, 100), 0);
+	assert_int_equal(s.ns, 1000);
+	assert_int_equal(price_sum__take(&s, 1, 0), 0);
+	assert_int_equal(price_sum__take(&s, 0, 250), 0);
+	assert_int_equal(s.ns, 1150);
+	price_sum__free(&s);
+}
+
 static void test_cpu(void **state)
 {
 	uint64_t before = 0, after = 0;
@@ -49,8 +81,8 @@ static void test_cpu(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slowdown),
-		cmocka_unit_test(test_verdict),
+		cmocka_unit_test(test_slowdown), cmocka_unit_test(test_verdict),
+		cmocka_unit_test(test_look),	 cmocka_unit_test(test_sum),
 		cmocka_unit_test(test_cpu),
 	};
 

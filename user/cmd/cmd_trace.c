@@ -48,7 +48,7 @@ struct trace_cmd {
 	bool as_root;
 	struct sample_spec chosen; /* by -p; the first is o.pid */
 	bool children;
-	bool interval_said;
+	bool interval_said, limit_said;
 	struct probing_opts probes; /* -e; without any, functions of Python are traced */
 	struct native_opts native;
 	struct outputs pictures; /* of calls, in Python or from --native-from on */
@@ -139,8 +139,8 @@ static void usage(void)
 	       "      --audit EVENT,...  audit events of these names, like open,socket.*, by\n"
 	       "                         stack; of all three: with --calls each one\n"
 	       "      --imports          imports of modules, as trees with their times\n"
-	       "  -f, --filter FUNCTION  only these functions: NAME, MODULE.NAME, FILE:NAME, with\n"
-	       "                         wildcards; !NAME: not these; words behind -p, too\n"
+	       "  -f, --filter FUNCTION  only these functions: NAME, MODULE.NAME, FILE:NAME,\n"
+	       "                         with wildcards; !NAME: not these; words behind -p, too\n"
 	       "  -t, --thread THREAD    only these threads: a number, or a name, like 'pool*'\n"
 	       "  -e, --event PROBE      hits of uprobe:PATH:PLACE or usdt:PATH:PROBE instead:\n"
 	       "                         'uprobe:PATH:malloc hist arg1 if arg1 > 99' (man page)\n"
@@ -150,7 +150,7 @@ static void usage(void)
 	       "  -d, --duration SEC     default: at Ctrl-C  -i, --interval SEC  of tables (1)\n"
 	       "      --top N            functions shown, 0: all (%d)  --force  at any cost\n"
 	       "      --json             JSON  --format FORMAT  chrome, pythonflow or systemtap\n"
-	       "      --max-slowdown PERCENT  end if the first 100 ms cost more (default %d)\n"
+	       "      --max-slowdown PERCENT  end if it costs more (%d; a command: no limit)\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  sudo pyperf-bpf trace -p 4711 --hist shop.views:checkout   one function's time\n"
@@ -347,6 +347,7 @@ static int set_option(void *ctx, int opt, const char *arg)
 	case OPT_TOP:
 		return set_top(o, arg);
 	case OPT_MAX_SLOWDOWN:
+		t->limit_said = true;
 		return set_number("--max-slowdown", arg, 0, PERCENT_MAX, &o->max_slowdown);
 	case OPT_COUNT:
 		o->mode = TIMING_NONE;
@@ -778,17 +779,17 @@ static int draw(struct trace_cmd *t, struct profile **picture, int (*trace)(stru
 	int status;
 
 	if (!t->pictures.cnt)
-		return trace(t);
+		return trace(t) != 0;
 	*picture = profile__new();
 	if (!*picture)
 		return log_no_memory() != 0;
 	status = trace(t);
 	o.readers = readers__new();
-	if (!status && outputs__write(&t->pictures, *picture, &o))
+	if ((!status || status == COUNTING_REFUSED) && outputs__write(&t->pictures, *picture, &o))
 		status = 1;
 	readers__free(o.readers);
 	profile__free(*picture);
-	return status;
+	return status != 0;
 }
 
 static int count_calls(struct trace_cmd *t)
@@ -862,8 +863,11 @@ static int trace_functions(struct trace_cmd *t, char **words)
 {
 	size_t children;
 
-	if (words[0])
+	/* Who starts a command to trace it wants to see it. */
+	if (words[0]) {
+		t->o.force |= !t->limit_said;
 		return run_command(t, words, true, run_counting);
+	}
 	if (are_several(t)) {
 		t->o.roots = t->chosen.pids;
 		t->o.root_cnt = t->chosen.pid_cnt;

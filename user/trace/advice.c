@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "trace/advice.h"
 
+#include <math.h>
 #include <string.h>
 
 #define FUNCTIONS      3
@@ -50,7 +51,8 @@ static uint64_t keep_wanted(struct tracer *tr, struct traced_list *l)
 	return sum;
 }
 
-void advice__add(struct strbuf *b, struct tracer *tr, pid_t pid, double slowdown, bool filtered)
+static void add_functions(struct strbuf *b, struct tracer *tr, pid_t pid, double slowdown,
+			  bool filtered)
 {
 	struct traced_list l = { 0 };
 	struct strbuf filters = { 0 };
@@ -77,4 +79,14 @@ void advice__add(struct strbuf *b, struct tracer *tr, pid_t pid, double slowdown
 			     filters.s, slowdown * (1 - share * (1 - tracer__trap_share(tr))));
 	strbuf__free(&filters);
 	traced_list__free(&l);
+}
+
+void advice__add(struct strbuf *b, struct tracer *tr, pid_t pid, const struct advice *a)
+{
+	strbuf__addf(b,
+		     "%.0f %s/s at %.2f us each would slow it down by %.0f%% of its CPU time, more "
+		     "than %g%% (--max-slowdown %.0f or --force allows that)",
+		     a->price->rate, a->what, a->hit_ns / 1000, a->price->slowdown, a->max_slowdown,
+		     ceil(a->price->slowdown * 1.2));
+	add_functions(b, tr, pid, a->price->slowdown, a->filtered);
 }

@@ -50,17 +50,17 @@ struct counting {
 		/* the user, or the time, ends it; the process has ended or is another program */
 		gone;
 	bool explained; /* why nothing is shown */
-	uint64_t start_ns, last_ns;
-	uint64_t end_ns; /* 0: it goes on */
-	uint64_t last_cpu_ns, last_hits;
+	uint64_t start_ns;
+	uint64_t end_ns;	/* 0: it goes on */
+	struct price_look last; /* the table before */
+	struct price_look judged;
+	struct price_look said;		/* with lines of calls: what they cost */
+	bool refused;			/* it costs too much; it was said */
 	struct traced_list now, before; /* counts at this table and at the one before */
 	uint64_t hits;			/* counted by the kernel, whatever is shown */
-	uint64_t refused;		/* of functions that no filter means, not counted */
+	uint64_t refused_cnt;		/* of functions that no filter means, not counted */
 	/* calls that are not counted: with filters, of functions whose names were not read */
 	uint64_t nameless;
-	double rate;	 /* calls per second since the last table */
-	double slowdown; /* percent; below 0: not known */
-	double load;	 /* cost of the last hits in percent of one CPU */
 	/*
 	 * Sums over the times between two tables, where both are known: cost of breakpoints, and
 	 * CPU time.
@@ -132,21 +132,33 @@ static void explain_nothing(struct counting *c, bool final)
 
 /* ---- the price ------------------------------------------------------------------------------- */
 
-/* All that were counted, or not, for some reason. */
-static uint64_t hits(struct counting *c)
+/* All that were counted, or not, for some reason. `counted`: by the kernel, if no events came. */
+static uint64_t hits(struct counting *c, uint64_t counted)
 {
 	uint64_t n[TRACE_CTR_CNT] = { 0 };
 
 	if (tracer__counters(c->tracer, n))
-		return c->last_hits;
-	c->refused = n[TRACE_CTR_refused];
+		return c->last.hits;
+	c->refused_cnt = n[TRACE_CTR_refused];
 	if (c->stacked)
 		return stacked__hit_cnt(c->stacked) + n[TRACE_CTR_passed] +
 		       n[TRACE_CTR_unknown_raise] + n[TRACE_CTR_unknown_end] +
-		       2 * n[TRACE_CTR_idle] + c->refused;
-	return (c->timing ? timing__event_cnt(c->timing) : c->hits) + c->refused +
+		       2 * n[TRACE_CTR_idle] + c->refused_cnt;
+	return (c->timing ? timing__event_cnt(c->timing) : counted) + c->refused_cnt +
 	       n[TRACE_CTR_other] + n[TRACE_CTR_unknown] + n[TRACE_CTR_lost_full] +
 	       n[TRACE_CTR_nameless] + n[TRACE_CTR_outside] + n[TRACE_CTR_unknown_end];
+}
+
+/* Leaves the tables as they are. */
+static uint64_t hits_now(struct counting *c)
+{
+	struct traced_list l = { 0 };
+	uint64_t counted = c->hits;
+
+	if (!c->timing && !c->stacked && !tracer__read(c->tracer, &l))
+		counted = l.calls + l.resumed;
+	traced_list__free(&l);
+	return hits(c, counted);
 }
 
 /*
@@ -155,22 +167,12 @@ static uint64_t hits(struct counting *c)
  */
 static void take_rate(struct counting *c)
 {
-	uint64_t ns = c->end_ns ? c->end_ns : now_ns(), cpu = tracer__cpu_ns(c->tracer),
-		 hit = hits(c);
-	double cost = (double)(hit - c->last_hits) * tracer__hit_ns(c->tracer);
-	double used = cpu > c->last_cpu_ns ? (double)(cpu - c->last_cpu_ns) : 0;
-
-	c->rate = ns > c->last_ns ? (double)(hit - c->last_hits) * 1e9 / (double)(ns - c->last_ns)
-				  : 0;
-	if (used > 0) {
-		c->cost_ns += cost;
-		c->used_ns += used;
+	price__look(&c->last, c->end_ns ? c->end_ns : now_ns(), tracer__cpu_ns(c->tracer),
+		    hits(c, c->hits), tracer__hit_ns(c->tracer));
+	if (c->last.used_ns > 0) {
+		c->cost_ns += c->last.cost_ns;
+		c->used_ns += c->last.used_ns;
 	}
-	c->slowdown = price__slowdown(cost, used);
-	c->load = ns > c->last_ns ? 100 * cost / (double)(ns - c->last_ns) : 0;
-	c->last_ns = ns;
-	c->last_cpu_ns = cpu;
-	c->last_hits = hit;
 }
 
 static const char *what_costs(const struct counting *c)
@@ -179,6 +181,8 @@ static const char *what_costs(const struct counting *c)
 		return "beginnings and ends of collections";
 	if (c->o->what == COUNTING_AUDITS)
 		return "audit events";
+	if (c->timing)
+		return "calls and ends";
 	return c->stacked ? "frames with exceptions" : "calls";
 }
 
@@ -195,29 +199,61 @@ static void say_generated(struct counting *c, bool final)
 		 c->o->pid, share);
 }
 
-static int judge(struct counting *c)
+/* The breakpoints go; what was counted stays. */
+static void refuse(struct counting *c, bool first)
 {
+	const struct advice a = { .price = &c->judged,
+				  .hit_ns = tracer__hit_ns(c->tracer),
+				  .max_slowdown = c->o->max_slowdown,
+				  .what = what_costs(c),
+				  .filtered = c->o->filter_cnt || c->o->threads };
 	struct strbuf advice = { 0 };
-	int err = read_counts(c);
 
-	if (err)
-		return err;
-	take_rate(c);
-	tracer__stop_measuring(c->tracer);
-	log_debug("%.0f calls/s, %.0f ns each, %.1f%% slower", c->rate, tracer__hit_ns(c->tracer),
-		  c->slowdown);
-	/* A command that is started for its imports may be slowed down by their trace. */
-	if (c->o->force || (c->imports && c->o->command) ||
-	    !price__is_high(c->slowdown, c->load, c->o->max_slowdown))
-		return 0;
+	c->refused = true;
 	tracer__detach(c->tracer);
-	advice__add(&advice, c->tracer, 0, c->slowdown, c->o->filter_cnt || c->o->threads);
-	log_err("process %d: %.0f %s/s at %.2f us each would slow it down by %.0f%% of its CPU "
-		"time, more than %g%% (--max-slowdown %.0f or --force allows that)%s",
-		c->o->pid, c->rate, what_costs(c), tracer__hit_ns(c->tracer) / 1000, c->slowdown,
-		c->o->max_slowdown, ceil(c->slowdown * 1.2), advice.s ? advice.s : "");
+	advice__add(&advice, c->tracer, 0, &a);
+	log_err("process %d%s: %s", c->o->pid, first ? "" : " is not traced any more",
+		advice.s ? advice.s : "");
 	strbuf__free(&advice);
-	return -EBUSY;
+}
+
+static void judge(struct counting *c, bool first)
+{
+	price__look(&c->judged, now_ns(), tracer__used_ns(c->tracer), hits_now(c),
+		    tracer__hit_ns(c->tracer));
+	tracer__end_measuring(c->tracer);
+	log_debug("%.0f calls/s, %.0f ns each, %.1f%% slower", c->judged.rate,
+		  tracer__hit_ns(c->tracer), c->judged.slowdown);
+	if (!c->o->force && price__is_high(c->judged.slowdown, c->judged.load, c->o->max_slowdown))
+		refuse(c, first);
+}
+
+/* Lines of calls have no table that says it. At the end: of all. */
+static void say_cost(struct counting *c, bool final)
+{
+	if (final && c->used_ns > 0)
+		log_info("tracing process %d slowed it down by %.1f%% of its CPU time", c->o->pid,
+			 price__slowdown(c->cost_ns, c->used_ns));
+	if (final)
+		return;
+	price__look(&c->said, now_ns(), tracer__used_ns(c->tracer), hits_now(c),
+		    tracer__hit_ns(c->tracer));
+	if (c->said.slowdown >= 0 && c->said.load >= PRICE_NO_LOAD)
+		log_info("process %d: %.0f %s/s, which slows it down by %.1f%% of its CPU time",
+			 c->o->pid, c->said.rate, what_costs(c), c->said.slowdown);
+}
+
+/* Each second, whatever the interval of tables is. */
+static void look_at_price(struct counting *c)
+{
+	uint64_t now = now_ns();
+
+	if (c->o->force)
+		tracer__end_measuring(c->tracer);
+	else if (now - c->judged.ns >= PRICE_AGAIN_MS * NS_PER_MS)
+		judge(c, false);
+	if (!c->refused && c->o->mode == TIMING_CALLS && now - c->said.ns >= COUNTING_SAY_NS)
+		say_cost(c, false);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -328,11 +364,12 @@ static void write_head(struct counting *c, double seconds, bool final)
 		add_calls(c, seconds, final);
 	}
 	if (final)
-		strbuf__addf(b, " in %.1f s", (double)(c->last_ns - c->start_ns) / 1e9);
-	if (c->load < PRICE_NO_LOAD && c->slowdown > c->o->max_slowdown)
-		strbuf__addf(b, ", tracing costs it %.1f%% of a CPU", c->load);
-	else if (c->slowdown >= 0)
-		strbuf__addf(b, ", tracing slows it down by %.1f%% of its CPU time", c->slowdown);
+		strbuf__addf(b, " in %.1f s", (double)(c->last.ns - c->start_ns) / 1e9);
+	if (c->last.load < PRICE_NO_LOAD && c->last.slowdown > c->o->max_slowdown)
+		strbuf__addf(b, ", tracing costs it %.1f%% of a CPU", c->last.load);
+	else if (c->last.slowdown >= 0)
+		strbuf__addf(b, ", tracing slows it down by %.1f%% of its CPU time",
+			     c->last.slowdown);
 	strbuf__addz(b, "\n\n");
 	write_line(c);
 }
@@ -422,7 +459,7 @@ static void write_calls_json(struct counting *c, struct json *j)
 {
 	json__uint(j, "calls", c->now.calls);
 	json__uint(j, "resumed", c->now.resumed);
-	json__uint(j, "refused", c->refused);
+	json__uint(j, "refused", c->refused_cnt);
 	if (c->o->only && c->timing)
 		json__uint(j, "calls_as_wanted", timing__call_cnt(c->timing));
 	if (c->timing)
@@ -445,8 +482,8 @@ static void write_json(struct counting *c, double seconds, bool final)
 	json__double(&j, "seconds", seconds);
 	if (!c->stacked && !c->imports)
 		json__double(&j, "calls_per_second", shown_rate(c, seconds, final));
-	if (c->slowdown >= 0)
-		json__double(&j, "slowdown_percent", c->slowdown);
+	if (c->last.slowdown >= 0)
+		json__double(&j, "slowdown_percent", c->last.slowdown);
 	else
 		json__null(&j, "slowdown_percent");
 	if (c->imports)
@@ -471,7 +508,7 @@ static int say_error(const struct counting *c)
 /* Prints the counts since the last table, or, at the end, since the beginning. */
 static int show(struct counting *c, bool final)
 {
-	uint64_t since = final ? c->start_ns : c->last_ns;
+	uint64_t since = final ? c->start_ns : c->last.ns;
 	struct traced_list swap = c->before;
 	double seconds;
 
@@ -485,8 +522,8 @@ static int show(struct counting *c, bool final)
 	take_rate(c);
 	/* The CPU time of an ended process cannot be read, so the last part may have none. */
 	if (final && c->used_ns > 0)
-		c->slowdown = price__slowdown(c->cost_ns, c->used_ns);
-	seconds = fmax((double)(c->last_ns - since) / 1e9, 1e-3);
+		c->last.slowdown = price__slowdown(c->cost_ns, c->used_ns);
+	seconds = fmax((double)(c->last.ns - since) / 1e9, 1e-3);
 	if (c->o->json)
 		write_json(c, seconds, final);
 	else
@@ -498,6 +535,11 @@ static int show(struct counting *c, bool final)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
+static bool is_done(const struct counting *c)
+{
+	return c->over || c->gone || c->refused;
+}
+
 /* Until `until_ns`, or a reason to stop. */
 static void wait_until(struct counting *c, uint64_t until_ns)
 {
@@ -506,8 +548,7 @@ static void wait_until(struct counting *c, uint64_t until_ns)
 				{ .fd = tracer__news_fd(c->tracer), .events = POLLIN } };
 	bool more = false;
 
-	for (uint64_t now = now_ns(); now < until_ns && !c->over && !c->gone && !c->err;
-	     now = now_ns()) {
+	for (uint64_t now = now_ns(); now < until_ns && !is_done(c) && !c->err; now = now_ns()) {
 		uint64_t left = (until_ns - now) / NS_PER_MS + 1;
 
 		poll(fds, 3, more ? 0 : left < DRAIN_MS ? (int)left : DRAIN_MS);
@@ -517,6 +558,8 @@ static void wait_until(struct counting *c, uint64_t until_ns)
 			c->err = stream__flush(stdout);
 		c->over |= (fds[0].revents & POLLIN) != 0;
 		c->gone |= fds[1].revents != 0;
+		if (!is_done(c))
+			look_at_price(c);
 	}
 }
 
@@ -607,8 +650,11 @@ static int begin(struct counting *c)
 	int err;
 
 	signals__hand_over(1);
-	c->last_cpu_ns = tracer__cpu_ns(c->tracer);
-	c->start_ns = c->last_ns = now_ns();
+	c->start_ns = now_ns();
+	c->last = c->judged = (struct price_look){ .ns = c->start_ns, .slowdown = -1 };
+	c->last.cpu_ns = tracer__cpu_ns(c->tracer);
+	c->judged.cpu_ns = tracer__used_ns(c->tracer);
+	c->said = c->judged;
 	if (c->timing)
 		timing__start(c->timing, c->tracer, c->start_ns);
 	if (c->imports)
@@ -623,12 +669,11 @@ static int begin(struct counting *c)
 	wait_until(c, c->start_ns + PRICE_MEASURE_MS * NS_PER_MS);
 	if (c->err)
 		return say_error(c);
-	err = judge(c);
-	c->last_ns = c->start_ns;
-	if (!err)
-		say_generated(c, false);
-	if (!err)
-		err = open_picture(c);
+	judge(c, true);
+	if (c->refused)
+		return -EBUSY;
+	say_generated(c, false);
+	err = open_picture(c);
 	if (!err)
 		log_info("counting the %s of process %d (%s, CPython %s); Ctrl-C ends it",
 			 c->stacked   ? stacked__name(c->stacked)
@@ -663,6 +708,8 @@ static int finish(struct counting *c)
 	    (timing__draw(c->timing, c->picture) ||
 	     call_picture__finish(c->picture, c->end_ns - c->start_ns)))
 		err = log_no_memory();
+	if (!err && c->o->format != TIMING_LINES)
+		say_cost(c, true);
 	tracer__detach(c->tracer);
 	return err;
 }
@@ -673,12 +720,12 @@ static int count(struct counting *c)
 	uint64_t end = c->o->duration_s > 0 ? c->start_ns + (uint64_t)(c->o->duration_s * 1e9)
 					    : UINT64_MAX;
 
-	while (!c->over && !c->gone) {
+	while (!is_done(c)) {
 		next = next_round(next, step, now_ns());
 		wait_until(c, next < end ? next : end);
 		if (c->err)
 			return say_error(c);
-		if (now_ns() >= end)
+		if (now_ns() >= end || c->refused)
 			break;
 		say_generated(c, false);
 		if (is_missing(c) && !c->explained)
@@ -687,7 +734,7 @@ static int count(struct counting *c)
 			log_warn("process %d has ended, or runs another program", c->o->pid);
 			c->gone = true;
 		}
-		if (!c->over && !c->gone && show(c, false))
+		if (!is_done(c) && show(c, false))
 			return c->err;
 	}
 	return finish(c);
@@ -721,7 +768,7 @@ static void report_losses(struct counting *c)
 	if (n[TRACE_CTR_unknown])
 		log_warn("%" PRIu64 " of %" PRIu64
 			 " hits are not counted: their frame was not found",
-			 n[TRACE_CTR_unknown], hits(c));
+			 n[TRACE_CTR_unknown], hits(c, c->hits));
 	if (n[TRACE_CTR_lost_full])
 		log_warn("%" PRIu64 " calls are not counted: there are too many functions",
 			 n[TRACE_CTR_lost_full]);
@@ -730,7 +777,7 @@ static void report_losses(struct counting *c)
 	if (n[TRACE_CTR_unknown_raise])
 		log_warn("%" PRIu64 " of %" PRIu64 " frames that an exception reached are not "
 			 "counted: their thread was not found",
-			 n[TRACE_CTR_unknown_raise], hits(c));
+			 n[TRACE_CTR_unknown_raise], hits(c, c->hits));
 	say_generated(c, true);
 	if (c->imports)
 		imports__report(c->imports);
@@ -740,7 +787,8 @@ static void report_losses(struct counting *c)
 		timing__report(c->timing, c->o->filter_cnt || c->o->only || c->o->from);
 	log_debug("%" PRIu64 " hits, %" PRIu64 " refused, %" PRIu64 " searched, %" PRIu64
 		  " of other opcodes",
-		  hits(c), n[TRACE_CTR_refused], n[TRACE_CTR_note_searched], n[TRACE_CTR_other]);
+		  hits(c, c->hits), n[TRACE_CTR_refused], n[TRACE_CTR_note_searched],
+		  n[TRACE_CTR_other]);
 }
 
 int counting__run(const struct counting_opts *o)
@@ -768,5 +816,7 @@ int counting__run(const struct counting_opts *o)
 		close(c.signal_fd);
 	if (c.pid_fd >= 0)
 		close(c.pid_fd);
-	return err != 0;
+	if (err)
+		return 1;
+	return c.refused ? COUNTING_REFUSED : 0;
 }

@@ -20,6 +20,7 @@
 
 #define SLOWDOWN_DEFAULT 10 /* percent */
 #define TOP_DEFAULT	 20
+#define COUNTING_SAY_NS	 10000000000ULL /* between two lines that say what lines of calls cost */
 
 /* A command that waits to be started. */
 struct counting_command {
@@ -45,12 +46,13 @@ struct counting_opts {
 	size_t root_cnt;
 	/* the command that is `pid`; NULL: a running process */
 	const struct counting_command *command;
-	double duration_s;   /* 0: until it is stopped, or the process ends */
-	double interval_s;   /* between two tables */
-	double max_slowdown; /* percent; refused if the rate of the first 100 ms costs more ... */
-	bool force;	     /* ... unless */
-	uint32_t top;	     /* functions that are shown; 0: all */
-	bool json;	     /* one object a line */
+	double duration_s; /* 0: until it is stopped, or the process ends */
+	double interval_s; /* between two tables */
+	/* percent; refused if the rate of the first 100 ms, or of a second, costs more ... */
+	double max_slowdown;
+	bool force;   /* ... unless */
+	uint32_t top; /* functions that are shown; 0: all */
+	bool json;    /* one object a line */
 	enum timing_mode mode;
 	enum timing_format format; /* of TIMING_CALLS; unless it is TIMING_LINES, nothing else */
 	struct timing_slow slow;   /* shown apart */
@@ -68,7 +70,11 @@ struct counting_opts {
 	struct profile *picture; /* NULL: not wanted */
 };
 
-/* Writes to stdout. The exit status: 0; 1 after a message. */
+/*
+ * Writes to stdout. The exit status: 0; 1 after a message; COUNTING_REFUSED after a message, and
+ * after all that had come until then: it went on too expensively.
+ */
+#define COUNTING_REFUSED -1
 int counting__run(const struct counting_opts *o);
 
 #endif /* PYPERF_COUNTING_H */

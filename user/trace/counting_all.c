@@ -41,6 +41,7 @@ struct counting_all {
 	bool more;		/* events wait in the rings */
 	uint64_t scanned_ns;
 	uint64_t start_ns, last_ns;
+	uint64_t said_ns; /* what it costs; 0: not yet */
 	struct row *rows; /* most calls first */
 	size_t row_cnt, row_cap;
 	uint64_t calls, resumed;	/* of these, and of what had to make room */
@@ -145,7 +146,7 @@ static int read_all(struct counting_all *c, bool final)
 		if (c->crowd->files[i]->tracer)
 			err = add_rows(c, c->crowd->files[i], final);
 	for (size_t i = 0; i < c->crowd->cnt && !err; i++) {
-		if (!c->crowd->all[i]->last_ns)
+		if (!c->crowd->all[i]->look.ns)
 			continue;
 		if (ARRAY_GROW(c->busiest, c->busy_cap, c->busy_cnt, SIZE_MAX / 64))
 			return -ENOMEM;
@@ -188,8 +189,8 @@ static void add_processes(struct counting_all *c, double seconds, bool final)
 
 		add_right(b, rate(p->hits - (final ? 0 : p->shown_hits), seconds), 11);
 		add_right(b, p->hits, 15);
-		if (p->slowdown >= 0)
-			strbuf__addf(b, "%12.1f%%", p->slowdown);
+		if (p->look.slowdown >= 0)
+			strbuf__addf(b, "%12.1f%%", p->look.slowdown);
 		else
 			strbuf__addf(b, "%13s", "-");
 		strbuf__addf(b, "  %d %s (CPython %s)%s\n", p->pid, p->name,
@@ -269,9 +270,7 @@ static bool add_called(struct tracer *tr, struct traced_list *all)
 	for (size_t i = 0; i < l.cnt && !err; i++) {
 		wanted |=
 			l.all[i].calls + l.all[i].resumed && tracer__wants(tr, &l.all[i].function);
-		err = ARRAY_GROW(all->all, all->cap, all->cnt, SIZE_MAX / 64);
-		if (!err)
-			all->all[all->cnt++] = l.all[i];
+		err = traced_list__add(all, &l.all[i]);
 	}
 	traced_list__free(&l);
 	return wanted;
@@ -341,8 +340,8 @@ static void write_process_json(struct json *j, const struct crowd_process *p)
 	json__stringz(j, "name", p->name);
 	json__stringz(j, "python", p->file->target.py.version);
 	json__uint(j, "hits", p->hits);
-	if (p->slowdown >= 0)
-		json__double(j, "slowdown_percent", p->slowdown);
+	if (p->look.slowdown >= 0)
+		json__double(j, "slowdown_percent", p->look.slowdown);
 	else
 		json__null(j, "slowdown_percent");
 	json__bool(j, "refused", p->refused);
@@ -474,7 +473,7 @@ static int show(struct counting_all *c, bool final)
 		c->crowd->all[i]->shown_hits = c->crowd->all[i]->hits;
 	for (size_t i = 0; i < c->crowd->file_cnt; i++)
 		if (c->crowd->files[i]->tracer)
-			tracer__stop_measuring(c->crowd->files[i]->tracer);
+			tracer__end_measuring(c->crowd->files[i]->tracer);
 	if (err == -ENOMEM)
 		log_no_memory();
 	else if (err)
@@ -502,6 +501,35 @@ static int write_calls(struct counting_all *c)
 	return err;
 }
 
+/* Of those that are left. Later on only if somebody notices. */
+static void say_costs(struct counting_all *c, bool first)
+{
+	const char *end = first ? "; Ctrl-C ends it" : "";
+	const struct crowd_process *worst = NULL;
+	size_t cnt = crowd__followed_cnt(c->crowd);
+	double load = 0;
+
+	for (size_t i = 0; i < c->crowd->cnt; i++) {
+		const struct crowd_process *p = c->crowd->all[i];
+
+		if (p->link < 0 || p->left)
+			continue;
+		load += p->look.load;
+		if (p->look.load >= PRICE_NO_LOAD &&
+		    (!worst || p->look.slowdown > worst->look.slowdown))
+			worst = p;
+	}
+	c->said_ns = now_ns();
+	if (worst)
+		log_info("counting the calls of %zu process%s, which costs %.1f%% of a CPU; "
+			 "process %d (%s) is slowed down most, by %.1f%%%s",
+			 cnt, cnt == 1 ? "" : "es", load, worst->pid, worst->name,
+			 worst->look.slowdown, end);
+	else if (first || load >= PRICE_NO_LOAD)
+		log_info("counting the calls of %zu process%s, which costs %.1f%% of a CPU%s", cnt,
+			 cnt == 1 ? "" : "es", load, end);
+}
+
 /* Finds processes meanwhile. 0 or negative errno after a message. */
 static int wait_until(struct counting_all *c, uint64_t until_ns)
 {
@@ -525,6 +553,10 @@ static int wait_until(struct counting_all *c, uint64_t until_ns)
 		if (!err)
 			crowd__judge(c->crowd, step < NS_PER_S ? NS_PER_S : step);
 		c->over |= crowd__is_over(c->crowd);
+		/* Lines of calls have no table that says it. */
+		if (c->o->mode == TIMING_CALLS && c->said_ns &&
+		    now_ns() - c->said_ns >= COUNTING_SAY_NS)
+			say_costs(c, false);
 	}
 	return err;
 }
@@ -552,32 +584,6 @@ static void say_price(const struct counting_all *c)
 			 most / 1000,
 			 is_timed(c) ? "that is judged from the first 100 ms on"
 				     : "in the first 100 ms calls are only counted");
-}
-
-/* Of those that are left. */
-static void say_costs(const struct counting_all *c)
-{
-	const struct crowd_process *worst = NULL;
-	size_t cnt = crowd__followed_cnt(c->crowd);
-	double load = 0;
-
-	for (size_t i = 0; i < c->crowd->cnt; i++) {
-		const struct crowd_process *p = c->crowd->all[i];
-
-		if (p->link < 0 || p->left)
-			continue;
-		load += p->load;
-		if (p->load >= PRICE_NO_LOAD && (!worst || p->slowdown > worst->slowdown))
-			worst = p;
-	}
-	if (worst)
-		log_info("counting the calls of %zu process%s, which costs %.1f%% of a CPU; "
-			 "process %d (%s) is slowed down most, by %.1f%%; Ctrl-C ends it",
-			 cnt, cnt == 1 ? "" : "es", load, worst->pid, worst->name, worst->slowdown);
-	else
-		log_info("counting the calls of %zu process%s, which costs %.1f%% of a CPU; Ctrl-C "
-			 "ends it",
-			 cnt, cnt == 1 ? "" : "es", load);
 }
 
 static const char *name_of(void *ctx, pid_t pid, uint64_t ns)
@@ -626,7 +632,7 @@ static int begin(struct counting_all *c)
 	if (!err)
 		err = wait_until(c, c->start_ns + 2 * PRICE_MEASURE_MS * NS_PER_MS);
 	if (!err)
-		say_costs(c);
+		say_costs(c, true);
 	return err;
 }
 

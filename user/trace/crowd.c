@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -509,9 +508,9 @@ static void follow(struct crowd *c, struct crowd_process *p)
 		return;
 	}
 	p->link = link;
-	p->last_ns = now_ns();
-	if (!price__cpu_ns(p->pid, &p->last_cpu_ns))
-		p->last_cpu_ns = 0;
+	p->look.ns = now_ns();
+	if (!price__cpu_ns(p->pid, &p->look.cpu_ns))
+		p->look.cpu_ns = 0;
 	p->seen_hits = 0; /* tracer__forget() */
 	log_debug("process %d (%s) is traced", p->pid, p->name);
 }
@@ -555,7 +554,7 @@ static struct crowd_process *add_process(struct crowd *c, pid_t pid, struct crow
 	if (!p)
 		return NULL;
 	*p = (struct crowd_process){
-		.pid = pid, .file = f, .link = -1, .slowdown = -1, .found_ns = found_ns
+		.pid = pid, .file = f, .link = -1, .look.slowdown = -1, .found_ns = found_ns
 	};
 	set_name(c, p);
 	f->user_cnt++;
@@ -914,21 +913,21 @@ void crowd__count(struct crowd *c)
 
 /* ---- the price ------------------------------------------------------------------------------- */
 
-static void refuse(struct crowd *c, struct crowd_process *p, double per_second)
+static void refuse(struct crowd *c, struct crowd_process *p)
 {
+	const struct advice a = { .price = &p->look,
+				  .hit_ns = crowd__hit_ns(c, p->file),
+				  .max_slowdown = c->o.max_slowdown,
+				  .what = c->o.mode == TIMING_NONE ? "calls" : "calls and ends",
+				  .filtered = c->o.filter_cnt || c->o.threads };
 	struct strbuf advice = { 0 };
 
 	leave(p);
 	p->refused = true;
 	if (++c->state->refused_cnt > REFUSALS_MAX)
 		return;
-	advice__add(&advice, p->file->tracer, p->pid, p->slowdown, c->o.filter_cnt || c->o.threads);
-	log_warn("process %d (%s) is not traced: %.0f %s/s at %.2f us each would slow it down "
-		 "by %.0f%% of its CPU time, more than %g%% (--max-slowdown %.0f or --force allows "
-		 "that)%s",
-		 p->pid, p->name, per_second, c->o.mode == TIMING_NONE ? "calls" : "calls and ends",
-		 crowd__hit_ns(c, p->file) / 1000, p->slowdown, c->o.max_slowdown,
-		 ceil(p->slowdown * 1.2), advice.s ? advice.s : "");
+	advice__add(&advice, p->file->tracer, p->pid, &a);
+	log_warn("process %d (%s) is not traced: %s", p->pid, p->name, advice.s ? advice.s : "");
 	strbuf__free(&advice);
 	if (c->state->refused_cnt == REFUSALS_MAX)
 		log_warn("further processes that would be slowed down too much are not named");
@@ -936,23 +935,15 @@ static void refuse(struct crowd *c, struct crowd_process *p, double per_second)
 
 static void judge_one(struct crowd *c, struct crowd_process *p, uint64_t now)
 {
-	uint64_t cpu, ns = now - p->last_ns, new_hits;
-	double cost;
+	uint64_t cpu;
 
 	if (!price__cpu_ns(p->pid, &cpu))
-		cpu = p->last_cpu_ns;
+		cpu = p->look.cpu_ns;
 	take_hits(p);
-	new_hits = p->hits - p->last_hits;
-	cost = (double)new_hits * crowd__hit_ns(c, p->file);
-	p->slowdown =
-		price__slowdown(cost, cpu > p->last_cpu_ns ? (double)(cpu - p->last_cpu_ns) : 0);
-	p->load = ns ? 100 * cost / (double)ns : 0;
-	p->last_ns = now;
-	p->last_cpu_ns = cpu;
-	p->last_hits = p->hits;
+	price__look(&p->look, now, cpu, p->hits, crowd__hit_ns(c, p->file));
 	p->judged = true;
-	if (!c->o.force && price__is_high(p->slowdown, p->load, c->o.max_slowdown))
-		refuse(c, p, (double)new_hits * NS_PER_S / (double)(ns ? ns : 1));
+	if (!c->o.force && price__is_high(p->look.slowdown, p->look.load, c->o.max_slowdown))
+		refuse(c, p);
 }
 
 void crowd__judge(struct crowd *c, uint64_t interval_ns)
@@ -963,7 +954,7 @@ void crowd__judge(struct crowd *c, uint64_t interval_ns)
 		struct crowd_process *p = c->all[i];
 		uint64_t least = p->judged ? interval_ns : PRICE_MEASURE_MS * NS_PER_MS;
 
-		if (p->link >= 0 && !p->left && now - p->last_ns >= least)
+		if (p->link >= 0 && !p->left && now - p->look.ns >= least)
 			judge_one(c, p, now);
 	}
 	settle(c);

@@ -32,6 +32,7 @@
 
 #include "trace/filter.h"
 #include "trace/blocks.h"
+#include "trace/price.h"
 #include "trace/target.h"
 #include "trace/timing.h"
 #include "trace/tracer.h"
@@ -59,7 +60,7 @@ struct crowd_file {
 	struct traced_list now, before;
 };
 
-/* A process. Its costs are those since it was judged last. */
+/* A process. */
 struct crowd_process {
 	pid_t pid;
 	struct crowd_file *file; /* borrowed */
@@ -68,11 +69,10 @@ struct crowd_process {
 	bool judged, refused, gone;
 	char name[CROWD_NAME_MAX + 1]; /* sanitised */
 	uint64_t found_ns;	       /* what it executed before is another program */
-	uint64_t last_ns, last_cpu_ns, last_hits;
-	uint64_t seen_hits;    /* that the kernel had counted when it was asked last */
-	uint64_t shown_hits;   /* `hits` at the last table */
-	uint64_t hits;	       /* since it was followed */
-	double slowdown, load; /* percent; slowdown below 0: not known */
+	uint64_t seen_hits;	       /* that the kernel had counted when it was asked last */
+	uint64_t shown_hits;	       /* `hits` at the last table */
+	uint64_t hits;		       /* since it was followed */
+	struct price_look look;	       /* when it was judged last, or followed; ns 0: neither */
 };
 
 struct crowd_opts {

@@ -761,7 +761,7 @@ static int judge(struct native *n)
 	n->skel->bss->measuring = 0;
 	probe_price__add(price, python_ns(n));
 	if (n->tracer)
-		tracer__stop_measuring(n->tracer);
+		tracer__end_measuring(n->tracer);
 	err = n->over ? n->err : probe_price__judge(price);
 	probe_price__free(price);
 	return err;

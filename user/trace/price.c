@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "trace/price.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 
 /* If the cost is almost all that was used, what is left is noise: then it is a lower bound. */
 double price__slowdown(double cost_ns, double used_ns)
@@ -22,6 +25,41 @@ double price__slowdown(double cost_ns, double used_ns)
 bool price__is_high(double slowdown, double load, double max_slowdown)
 {
 	return slowdown > max_slowdown && load >= PRICE_NO_LOAD;
+}
+
+void price__look(struct price_look *l, uint64_t now_ns, uint64_t cpu_ns, uint64_t hits,
+		 double hit_ns)
+{
+	double seconds = now_ns > l->ns ? (double)(now_ns - l->ns) / 1e9 : 0;
+
+	l->cost_ns = hits > l->hits ? (double)(hits - l->hits) * hit_ns : 0;
+	l->used_ns = cpu_ns > l->cpu_ns ? (double)(cpu_ns - l->cpu_ns) : 0;
+	l->rate = seconds > 0 && hits > l->hits ? (double)(hits - l->hits) / seconds : 0;
+	l->slowdown = price__slowdown(l->cost_ns, l->used_ns);
+	l->load = seconds > 0 ? 100 * l->cost_ns / (seconds * 1e9) : 0;
+	l->ns = now_ns;
+	l->cpu_ns = cpu_ns;
+	l->hits = hits;
+}
+
+int price_sum__take(struct price_sum *s, size_t process, uint64_t used_ns)
+{
+	while (s->cnt <= process) {
+		if (ARRAY_GROW(s->used, s->cap, s->cnt, SIZE_MAX / 64))
+			return -ENOMEM;
+		s->used[s->cnt++] = 0;
+	}
+	if (used_ns <= s->used[process])
+		return 0;
+	s->ns += used_ns - s->used[process];
+	s->used[process] = used_ns;
+	return 0;
+}
+
+void price_sum__free(struct price_sum *s)
+{
+	free(s->used);
+	*s = (struct price_sum){ 0 };
 }
 
 bool price__cpu_ns(pid_t pid, uint64_t *ns)

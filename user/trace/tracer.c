@@ -34,6 +34,7 @@
 #define CODES_OF_MANY	262144
 #define NEWS_OF_MANY	(4U << 20) /* of each interpreter */
 #define PROCESSES_MAX	65536	   /* numbers of them fit in 16 bits */
+#define MEASURED_LEAST	1000	   /* hits, for the price of one */
 #define EMULATED_HIT_NS 500	   /* where it cannot be measured */
 
 struct tracer {
@@ -61,8 +62,9 @@ struct tracer {
 	bool many;	  /* processes */
 	pid_t *processes; /* that were seen, by number; 0: it is free */
 	size_t process_cnt, process_cap, last_process, free_cnt;
-	struct idmap numbers; /* by process: one more than its number */
-	struct idmap slots;   /* ... and than the slot of struct shares that its names are of */
+	struct price_sum used; /* by number as well */
+	struct idmap numbers;  /* by process: one more than its number */
+	struct idmap slots;    /* ... and than the slot of struct shares that its names are of */
 	/* Of processes not followed any more: what the kernel still has, and had counted. */
 	struct retired codes, frames;
 	struct traced_list past;
@@ -122,17 +124,29 @@ size_t tracer__process_cnt(const struct tracer *tr)
 	return tr->process_cnt;
 }
 
+/* 0: there is no such process any more. */
+static uint64_t cpu_ns(pid_t pid)
+{
+	uint64_t ns;
+
+	return price__cpu_ns(pid, &ns) ? ns + price__reaped_ns(pid) : 0;
+}
+
 uint64_t tracer__cpu_ns(struct tracer *tr)
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < tr->process_cnt; i++) {
-		uint64_t ns;
-
-		if (price__cpu_ns(tr->processes[i], &ns))
-			sum += ns + price__reaped_ns(tr->processes[i]);
-	}
+	for (size_t i = 0; i < tr->process_cnt; i++)
+		sum += cpu_ns(tr->processes[i]);
 	return sum;
+}
+
+uint64_t tracer__used_ns(struct tracer *tr)
+{
+	for (size_t i = 0; i < tr->process_cnt; i++)
+		if (price_sum__take(&tr->used, i, cpu_ns(tr->processes[i])))
+			break;
+	return tr->used.ns;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -375,61 +389,12 @@ uint32_t tracer__line(const struct tracer *tr, uint64_t code, uint32_t offset)
 
 /* ---- counts --------------------------------------------------------------------------------- */
 
-static int by_number(const void *a, const void *b)
-{
-	uint32_t x = ((const struct traced *)a)->function.number;
-	uint32_t y = ((const struct traced *)b)->function.number;
-
-	return (x > y) - (x < y);
-}
-
-static int by_calls(const void *a, const void *b)
-{
-	const struct traced *x = a, *y = b;
-
-	if (x->calls + x->resumed != y->calls + y->resumed)
-		return x->calls + x->resumed < y->calls + y->resumed ? 1 : -1;
-	return by_number(a, b);
-}
-
-static int add_traced(struct traced_list *list, const struct traced *f)
-{
-	if (ARRAY_GROW(list->all, list->cap, list->cnt, SIZE_MAX / 64))
-		return -ENOMEM;
-	list->all[list->cnt++] = *f;
-	list->calls += f->calls;
-	list->resumed += f->resumed;
-	return 0;
-}
-
 static int add_count(struct tracer *tr, struct traced_list *list, const struct trace_count *c)
 {
 	struct traced f = { .calls = c->calls, .resumed = c->resumed };
 
 	find_function(tr, c->id, &f.function);
-	return add_traced(list, &f);
-}
-
-/* Code objects that are one function become one. */
-static void merge(struct traced_list *list)
-{
-	size_t kept = 0;
-
-	if (!list->cnt)
-		return;
-	qsort(list->all, list->cnt, sizeof(*list->all), by_number);
-	for (size_t i = 1; i < list->cnt; i++) {
-		struct traced *last = &list->all[kept], *f = &list->all[i];
-
-		if (last->function.number == f->function.number) {
-			last->calls += f->calls;
-			last->resumed += f->resumed;
-		} else {
-			list->all[++kept] = *f;
-		}
-	}
-	list->cnt = kept + 1;
-	qsort(list->all, list->cnt, sizeof(*list->all), by_calls);
+	return traced_list__add(list, &f);
 }
 
 /* The counts of a code object that the kernel forgets. Without memory they are lost. */
@@ -441,7 +406,7 @@ static void keep_count(void *ctx, const void *value)
 	if (!c->calls && !c->resumed)
 		return;
 	if (tr->past.cnt == tr->past_max) {
-		merge(&tr->past);
+		traced_list__merge(&tr->past);
 		tr->past_max = 2 * tr->past.cnt + CODES_AT_ONCE;
 	}
 	add_count(tr, &tr->past, c);
@@ -694,12 +659,38 @@ struct tracer *tracer__open_many(const struct target *t, const struct trace_filt
 	return tr;
 }
 
+/* Runs of a program that the kernel has measured, and their time. */
+static uint64_t measured(int program_fd, uint64_t *ns)
+{
+	struct bpf_prog_info info = { 0 };
+	uint32_t size = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(program_fd, &info, &size))
+		return 0;
+	*ns = info.run_time_ns;
+	return info.run_cnt;
+}
+
+/* What a switch costs all threads of the machine, is in no slowdown. */
+static void stop_measuring(struct tracer *tr)
+{
+	int fd = tr->switches ? bpf_program__fd(tr->skel->progs.on_switch) : -1;
+	uint64_t ns, cnt = tr->stats_fd >= 0 && fd >= 0 ? measured(fd, &ns) : 0;
+
+	if (cnt)
+		log_debug("what threads wait for: %.2f us at each of %" PRIu64 " switches",
+			  (double)ns / (double)cnt / 1e3, cnt);
+	if (tr->stats_fd >= 0)
+		close(tr->stats_fd);
+	tr->stats_fd = -1;
+}
+
 void tracer__close(struct tracer *tr)
 {
 	if (!tr)
 		return;
 	tracer__detach(tr);
-	tracer__stop_measuring(tr);
+	stop_measuring(tr);
 	ring_buffer__free(tr->ring);
 	ring_buffer__free(tr->event_ring);
 	bpf_link__destroy(tr->switches);
@@ -712,6 +703,7 @@ void tracer__close(struct tracer *tr)
 	idmap__free(&tr->numbers);
 	idmap__free(&tr->slots);
 	free(tr->processes);
+	price_sum__free(&tr->used);
 	free(tr);
 }
 
@@ -891,30 +883,6 @@ void tracer__detach(struct tracer *tr)
 	tr->family = NULL;
 }
 
-/* Threads of all processes pay for it, so it is in no slowdown. */
-static void say_cost_of_switches(const struct tracer *tr)
-{
-	struct bpf_prog_info info = { 0 };
-	uint32_t size = sizeof(info);
-
-	if (tr->switches &&
-	    !bpf_obj_get_info_by_fd(bpf_program__fd(tr->skel->progs.on_switch), &info, &size) &&
-	    info.run_cnt)
-		log_debug("what threads wait for: %.2f us at each of %" PRIu64
-			  " switches of the machine",
-			  (double)info.run_time_ns / (double)info.run_cnt / 1e3,
-			  (uint64_t)info.run_cnt);
-}
-
-void tracer__stop_measuring(struct tracer *tr)
-{
-	if (tr->stats_fd < 0)
-		return;
-	say_cost_of_switches(tr);
-	close(tr->stats_fd);
-	tr->stats_fd = -1;
-}
-
 /* ---- results --------------------------------------------------------------------------------- */
 
 int tracer__read_process(struct tracer *tr, pid_t pid, struct traced_list *list)
@@ -939,22 +907,16 @@ int tracer__read_process(struct tracer *tr, pid_t pid, struct traced_list *list)
 				err = add_count(tr, list, &counts[i]);
 	}
 	for (size_t i = 0; i < tr->past.cnt && !err && !pid; i++)
-		err = add_traced(list, &tr->past.all[i]);
+		err = traced_list__add(list, &tr->past.all[i]);
 	free(keys);
 	free(counts);
-	merge(list);
+	traced_list__merge(list);
 	return err;
 }
 
 int tracer__read(struct tracer *tr, struct traced_list *list)
 {
 	return tracer__read_process(tr, 0, list);
-}
-
-void traced_list__free(struct traced_list *list)
-{
-	free(list->all);
-	*list = (struct traced_list){ 0 };
 }
 
 int tracer__counters(const struct tracer *tr, uint64_t out[TRACE_CTR_CNT])
@@ -971,19 +933,21 @@ static double trap_ns(const struct tracer *tr)
 	return tr->trap_ns > 0 ? (double)tr->trap_ns : EMULATED_HIT_NS;
 }
 
-/*
- * Run time of the program at a hit, beside the trap: what the kernel has measured, or a quarter of
- * the trap.
- */
+void tracer__end_measuring(struct tracer *tr)
+{
+	uint64_t ns;
+
+	if (tr->stats_fd >= 0 && measured(program_fd(tr), &ns) >= MEASURED_LEAST)
+		stop_measuring(tr);
+}
+
+/* The trap, and the program as it was measured, or a quarter of the trap. */
 double tracer__hit_ns(const struct tracer *tr)
 {
 	double trap = trap_ns(tr);
-	struct bpf_prog_info info = { 0 };
-	uint32_t size = sizeof(info);
+	uint64_t ns, cnt = measured(program_fd(tr), &ns);
 
-	if (bpf_obj_get_info_by_fd(program_fd(tr), &info, &size) || !info.run_cnt)
-		return trap + trap / 4;
-	return trap + (double)info.run_time_ns / (double)info.run_cnt;
+	return trap + (cnt ? (double)ns / (double)cnt : trap / 4);
 }
 
 double tracer__trap_share(const struct tracer *tr)

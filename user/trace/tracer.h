@@ -19,6 +19,7 @@
 #include "symbolize/symbolize.h"
 #include "trace/filter.h"
 #include "trace/target.h"
+#include "trace/traced_list.h"
 #include "trace/values.h"
 
 struct tracer;
@@ -62,19 +63,6 @@ struct tracer_events {
 	/* Collections of garbage, likewise. */
 	void (*take_collection)(void *ctx, const struct trace_collection *e);
 	void *ctx;
-};
-
-/* A function, with all code objects that are this function. */
-struct traced {
-	struct py_function function; /* names are borrowed until the tracer is closed */
-	uint64_t calls;
-	uint64_t resumed; /* entered again behind yield or await */
-};
-
-struct traced_list {
-	struct traced *all; /* most calls first */
-	size_t cnt, cap;
-	uint64_t calls, resumed;
 };
 
 /*
@@ -140,7 +128,6 @@ uint32_t tracer__lost(const struct tracer *tr);
 int tracer__read(struct tracer *tr, struct traced_list *list);
 /* The same of one process: code objects that the kernel still has; pid 0: as tracer__read(). */
 int tracer__read_process(struct tracer *tr, pid_t pid, struct traced_list *list);
-void traced_list__free(struct traced_list *list);
 
 /* A filter selects this function, or there is none. */
 bool tracer__wants(const struct tracer *tr, const struct py_function *f);
@@ -161,6 +148,11 @@ size_t tracer__process(struct tracer *tr, pid_t pid);
 size_t tracer__process_cnt(const struct tracer *tr);
 /* CPU time of the seen processes that still run, and of children that they waited for. */
 uint64_t tracer__cpu_ns(struct tracer *tr);
+/*
+ * A sum that grows, between two calls, by no less than what they all have used: it never falls when
+ * a process ends, and what a child used may be added a second time when its parent has waited.
+ */
+uint64_t tracer__used_ns(struct tracer *tr);
 
 /*
  * The name of a code object of an event; false: it is not known, and its number is TRACER_UNKNOWN.
@@ -178,11 +170,12 @@ uint32_t tracer__line(const struct tracer *tr, uint64_t code, uint32_t offset);
 int tracer__counters(const struct tracer *tr, uint64_t out[TRACE_CTR_CNT]);
 /*
  * Nanoseconds that a hit costs the process: the trap, as measured when the tracer was opened, and
- * the program, which the kernel measures from tracer__attach() to tracer__stop_measuring().
+ * the program, which the kernel measures from tracer__attach() to tracer__end_measuring().
  */
 double tracer__hit_ns(const struct tracer *tr);
 /* The part of it that is the trap, which also calls cost that no filter selects. */
 double tracer__trap_share(const struct tracer *tr);
-void tracer__stop_measuring(struct tracer *tr);
+/* No more of it, if enough hits were measured: on two reads of the clock each. */
+void tracer__end_measuring(struct tracer *tr);
 
 #endif /* PYPERF_TRACER_H */
