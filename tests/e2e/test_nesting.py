@@ -3,7 +3,11 @@
 import re
 import struct
 
-from harness import (NATIVE, check_stacks, in_order, native_between, profile_target, short)
+import pytest
+
+from harness import NATIVE, check_stacks, in_order, native_between, profile_target, short
+
+pytestmark = pytest.mark.beside
 
 EVAL = re.compile(r"_PyEval_EvalFrameDefault(\.cold.*)?")
 
