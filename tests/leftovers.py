@@ -64,7 +64,8 @@ def control_groups():
 def held():
     """BPF programs and links to which a process has a descriptor, as "prog 1". Not every bpftool can tell."""
     found = set()
-    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+    # Path.glob() raises if a process ends before its turn.
+    for descriptor in map(Path, glob.iglob("/proc/[0-9]*/fd/*")):
         with contextlib.suppress(OSError):
             if os.readlink(descriptor).startswith("anon_inode:bpf"):
                 info = (descriptor.parents[1] / "fdinfo" / descriptor.name).read_text()
