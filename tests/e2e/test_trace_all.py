@@ -161,8 +161,11 @@ sys.stdin.read()
 '''
 def forget(pid):
     for number in os.listdir("/proc/%d/fdinfo" % trace.process.pid):
-        with open("/proc/%d/fdinfo/%s" % (trace.process.pid, number)) as f:
-            of_map = [line.split()[1] for line in f if line.startswith("map_id:")]
+        try:
+            with open("/proc/%d/fdinfo/%s" % (trace.process.pid, number)) as f:
+                of_map = [line.split()[1] for line in f if line.startswith("map_id:")]
+        except FileNotFoundError:  # of a scan
+            continue
         for number in of_map:
             key = ["%02x" % b for b in pid.to_bytes(4, "little")]
             subprocess.run([sys.argv[4], "map", "delete", "id", number, "key", "hex", *key], capture_output=True)
