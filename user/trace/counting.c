@@ -228,14 +228,21 @@ static void judge(struct counting *c, bool first)
 		refuse(c, first);
 }
 
-/* Lines of calls have no table that says it. At the end: of all. */
-static void say_cost(struct counting *c, bool final)
+/* Of all, where no table has said it. */
+static void say_sum(const struct counting *c)
 {
-	if (final && c->used_ns > 0)
+	double load = 100 * c->cost_ns / fmax((double)(c->end_ns - c->start_ns), 1);
+
+	if (c->used_ns > 0 && load >= PRICE_NO_LOAD)
 		log_info("tracing process %d slowed it down by %.1f%% of its CPU time", c->o->pid,
 			 price__slowdown(c->cost_ns, c->used_ns));
-	if (final)
-		return;
+	else
+		log_info("tracing process %d cost it %.1f%% of a CPU", c->o->pid, load);
+}
+
+/* Lines of calls have no table that says it. */
+static void say_cost(struct counting *c)
+{
 	price__look(&c->said, now_ns(), tracer__used_ns(c->tracer), hits_now(c),
 		    tracer__hit_ns(c->tracer));
 	if (c->said.slowdown >= 0 && c->said.load >= PRICE_NO_LOAD)
@@ -253,7 +260,7 @@ static void look_at_price(struct counting *c)
 	else if (now - c->judged.ns >= PRICE_AGAIN_MS * NS_PER_MS)
 		judge(c, false);
 	if (!c->refused && c->o->mode == TIMING_CALLS && now - c->said.ns >= COUNTING_SAY_NS)
-		say_cost(c, false);
+		say_cost(c);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -709,7 +716,7 @@ static int finish(struct counting *c)
 	     call_picture__finish(c->picture, c->end_ns - c->start_ns)))
 		err = log_no_memory();
 	if (!err && c->o->format != TIMING_LINES)
-		say_cost(c, true);
+		say_sum(c);
 	tracer__detach(c->tracer);
 	return err;
 }
