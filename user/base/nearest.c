@@ -51,7 +51,7 @@ size_t nearest_name(const char *word, const char *const *names, size_t cnt)
 		size_t d, name_len = strlen(names[i]);
 		size_t longer = name_len > len ? name_len - len : len - name_len;
 
-		/* Each letter that one is longer is a step, unless the name begins with the word. */
+		/* As many letters as one is longer, unless it begins with the other. */
 		if (name_len > NAME_MAX_LEN || (longer >= least && strncmp(names[i], word, len)))
 			continue;
 		d = strncmp(names[i], word, len) ? distance(word, names[i]) : 1;
