@@ -185,23 +185,42 @@ static void start(struct helper *h)
 		no_reader(h, what, -err);
 }
 
+/* What a file of our helper says, or nothing. */
+static void read_proc(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[48];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, size - 1);
+	text[n > 0 ? n : 0] = '\0';
+	if (fd >= 0)
+		close(fd);
+}
+
 /*
  * 'R': it computes, or waits for a CPU; or we cannot see what it does, which is no tenant's fault.
  * 't': whoever debugs us (strace) holds it.
  */
 static char state_of(pid_t pid)
 {
-	char path[32], text[64] = "", *end;
-	ssize_t n;
-	int fd;
+	char text[64], *end;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	end = n > 0 ? strrchr(text, ')') : NULL;
+	read_proc(pid, "stat", text, sizeof(text));
+	end = strrchr(text, ')');
 	return end && end[1] ? end[2] : 'R';
+}
+
+/* How often it has come to a CPU; 0: the kernel does not tell (sched-stats.rst). */
+static unsigned long long turns_of(pid_t pid)
+{
+	unsigned long long turns = 0;
+	char text[64];
+
+	read_proc(pid, "schedstat", text, sizeof(text));
+	return sscanf(text, "%*u %*u %llu", &turns) == 1 ? turns : 0;
 }
 
 /* ---- whose processes let it hang ------------------------------------------------------------ */
@@ -366,7 +385,8 @@ static int wait_for_answer(const struct helper *h, const struct reader_whose *wh
 	struct pollfd p = { .fd = h->fd, .events = POLLIN };
 	uint64_t start_ms = now_ms(), last_ms = start_ms, stuck_ms = 0, now;
 	uint64_t hang_ms = whose ? h->hang_ms : h->kind->hang_ms;
-	bool asked = false;
+	bool asked = false, roots = false;
+	unsigned long long turns = 0, last_turns = 0;
 	char state;
 	int ready;
 
@@ -383,8 +403,14 @@ static int wait_for_answer(const struct helper *h, const struct reader_whose *wh
 			stuck_ms = 0;
 		if (stuck_ms >= hang_ms && !asked) {
 			asked = true;
-			hang_ms *= !whose || tenant__is_roots(tenant_of(whose)) ? PATIENCE_ROOT : 1;
+			roots = !whose || tenant__is_roots(tenant_of(whose));
+			hang_ms *= roots ? PATIENCE_ROOT : 1;
+			last_turns = roots ? turns_of(h->pid) : 0;
 		}
+		/* A slow disk gets on. A tenant's file would, too, to hold us up. */
+		turns = roots ? turns_of(h->pid) : 0;
+		stuck_ms = turns == last_turns ? stuck_ms : 0;
+		last_turns = turns;
 		if (stuck_ms >= hang_ms || now - start_ms >= PATIENCE_MS)
 			return -ETIMEDOUT;
 		last_ms = now;
