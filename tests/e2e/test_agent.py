@@ -158,11 +158,12 @@ rate = 1/5
 def test_small_services_are_one(agents):
     """Programs that run for a moment are one row; one that works has its own."""
     with service("large"):
-        # Each of the brief ones has some three samples; the large one has more, even if it gets a tenth of a CPU.
+        # Each of the brief ones has some three samples, even on a slow machine, as it imports next to nothing; the large one
+        # has more, even if it gets a tenth of a CPU.
         agent = agents("small = 15\n", window=2)
         agent.wait_windows("large", 1)
         for run in range(480):
-            subprocess.run([sys.executable, "-c", "sum(range(300000))"], check=True,
+            subprocess.run([sys.executable, "-I", "-S", "-c", "import time; sum(range(300000)); time.sleep(0.05)"], check=True,
                            env=clean_environment(OTEL_SERVICE_NAME="brief-%d" % run))
             folded = [w for w in agent.windows() if w.service == "(small)"]
             if folded:
