@@ -321,8 +321,9 @@ def samples():
     priced = sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()
                  if re.search("checkout .*;price ", line))
     assert priced > 0.8 * total > 0, folded
-    # What a start says, and nothing that went wrong since.
-    usual = ("sampling at", "the page: http://127.0.0.1:4041/", "store.db: 0 windows")
+    # What a start says, also one that takes the guest long, and nothing that went wrong since.
+    usual = ("sampling at", "the page: http://127.0.0.1:4041/", "store.db: 0 windows", "has stood still for 10 s, starting:",
+             "sampling continues after")
     assert all(any(words in m for words in usual) for m in messages()), messages()
     assert healthy()  # although neither addresses nor a network are allowed: systemd listens
     current = int((Path("/sys/fs/cgroup/system.slice") / UNIT / "memory.current").read_text())
