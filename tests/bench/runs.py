@@ -310,7 +310,8 @@ def cpu_of_the_ended():
 
 
 def peak_rss(pid):
-    """Bytes, or None when it has none any more. Not ru_maxrss: that begins with the parent's."""
+    """Bytes, or None when it has none any more. Not ru_maxrss: that begins with the parent's.
+    The kernel adds up the pages of all CPUs inexactly, so a later peak can be smaller."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/%d/status" % pid).read_text(), re.M)
         return int(found[1]) * 1024 if found else None
@@ -439,14 +440,14 @@ class Running:
     def stop(self, cost):
         """Lets it write its results."""
         before = cpu_of_the_ended()
-        cost.sampling_rss = peak_rss(self.pid) or 0
+        self.rss = cost.sampling_rss = peak_rss(self.pid) or 0
         until_now = cpu_seconds(self.pid)
         self.process.stdin.close()
         if self.profiler.stop:
             self.process.send_signal(self.profiler.stop)
         begin = time.monotonic()
         while self.process.poll() is None and time.monotonic() < begin + PATIENCE:
-            self.rss = peak_rss(self.pid) or self.rss
+            self.rss = max(self.rss, peak_rss(self.pid) or 0)
             time.sleep(0.001)
         cost.exit_s = time.monotonic() - begin
         end(self.process)
