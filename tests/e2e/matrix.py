@@ -282,6 +282,16 @@ def wait_end(pid):
             time.sleep(0.2)
 
 
+def remove_maps():
+    """What Python writes for perf, also that of processes which a program has started: it stays when they end."""
+    for pattern in "perf-*.map", "jit-*.dump":
+        for path in Path("/tmp").glob(pattern):
+            with contextlib.suppress(OSError):
+                lives = os.path.exists("/proc/%s" % path.stem.rpartition("-")[2])
+                if not lives and str(PROGRAMS).encode() in path.read_bytes():
+                    path.unlink()
+
+
 def run_all(chosen, options):
     """[(name, version, row), ...], several interpreters at a time."""
     begin = time.monotonic()
@@ -412,6 +422,7 @@ def main():
     if not os.access(harness.PYPERF, os.X_OK):
         sys.exit("test-pythons: %s is not built" % harness.PYPERF)
     rows = run_all(chosen, options)
+    remove_maps()
     print_rows(rows, options.markdown)
     sys.stdout.flush()
     print_reasons(rows)
