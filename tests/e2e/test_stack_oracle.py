@@ -18,6 +18,8 @@ STOPS = 2000
 CUT = {"c-fp-no-rows": 0.1}
 # Behind each stop, so that frames are seen while they are entered and left.
 STEPS = {"calls": 30}
+# With many steps there are few stops: they would all be in the start of a Python that begins slowly.
+BEGIN_MS = {"calls": 500}
 OTHER_PYTHONS = [name for name in oracle.workloads() if name.startswith("calls@")]
 
 
@@ -25,7 +27,8 @@ OTHER_PYTHONS = [name for name in oracle.workloads() if name.startswith("calls@"
 @pytest.mark.parametrize("name", [*oracle.LIBRARIES, *oracle.BUILDS, *OTHER_PYTHONS])
 def test_stacks(name):
     try:
-        result = oracle.run(name, STOPS, STEPS.get(name.partition("@")[0], 4), shown=3)
+        base = name.partition("@")[0]
+        result = oracle.run(name, STOPS, STEPS.get(base, 4), shown=3, begin_ms=BEGIN_MS.get(base, 0))
     except oracle.Missing as missing:
         pytest.skip(str(missing))
     print(result.causes)

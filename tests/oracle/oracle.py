@@ -101,10 +101,11 @@ def command(name):
     return [str(python.resolve()), "-I", str(PROGRAMS / program)]
 
 
-def run(name, stops, steps=4, shown=0, seed=1):
+def run(name, stops, steps=4, shown=0, seed=1, begin_ms=0):
+    """`begin_ms`: CPU time that a process has before it is stopped."""
     answer = subprocess.run(
-        [OUT / "stacks", "-n", str(stops), "-s", str(steps), "-v", str(shown), "-r", str(seed),
-         "-N", name, *command(name)], capture_output=True, text=True)
+        [OUT / "stacks", "-n", str(stops), "-s", str(steps), "-b", str(begin_ms), "-v", str(shown),
+         "-r", str(seed), "-N", name, *command(name)], capture_output=True, text=True)
     if answer.returncode:
         raise RuntimeError(f"{name}: {answer.stdout}{answer.stderr}")
     lines = answer.stdout.splitlines()

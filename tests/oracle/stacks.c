@@ -59,6 +59,7 @@ struct oracle {
 	/* options */
 	uint64_t stops;
 	unsigned int steps, shown;
+	unsigned int begin_ms; /* CPU time that a process has before it is stopped */
 	uint64_t rng;
 	const char *name;
 	char **command;
@@ -475,6 +476,19 @@ static bool ended(const struct oracle *o)
 	return waitid(P_PID, (id_t)o->pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid;
 }
 
+/* Until it has begun, however slow the machine is. */
+static void let_begin(struct oracle *o)
+{
+	const struct timespec pause = { 0, 1000000 };
+	struct timespec used = { 0, 0 };
+	clockid_t clock;
+
+	while (o->begin_ms && !ended(o) && !clock_getcpuclockid(o->pid, &clock) &&
+	       !clock_gettime(clock, &used) &&
+	       used.tv_sec * 1000 + used.tv_nsec / 1000000 < o->begin_ms)
+		nanosleep(&pause, NULL);
+}
+
 static void run(struct oracle *o)
 {
 	unsigned int unseen = 0;
@@ -483,8 +497,11 @@ static void run(struct oracle *o)
 	while (o->done < o->stops) {
 		struct timespec pause = { 0, (long)rng(o, 1000000) };
 
-		if (!o->pid && !start_process(o))
-			break;
+		if (!o->pid) {
+			if (!start_process(o))
+				break;
+			let_begin(o);
+		}
 		nanosleep(&pause, NULL);
 		stop_once(o, random_thread(o));
 		if (!ended(o))
@@ -514,8 +531,8 @@ static void print_result(const struct oracle *o)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: stacks [-n STOPS] [-s STEPS] [-r SEED] [-v SHOWN] [-N NAME] "
-			"COMMAND [ARG...]\n");
+	fprintf(stderr, "usage: stacks [-n STOPS] [-s STEPS] [-b MS] [-r SEED] [-v SHOWN] "
+			"[-N NAME] COMMAND [ARG...]\n");
 	return 2;
 }
 
@@ -529,13 +546,16 @@ int main(int argc, char **argv)
 	o->stops = 1000;
 	o->steps = 4;
 	o->rng = 1;
-	while ((c = getopt(argc, argv, "+n:s:r:v:N:")) != -1) {
+	while ((c = getopt(argc, argv, "+n:s:b:r:v:N:")) != -1) {
 		switch (c) {
 		case 'n':
 			o->stops = strtoull(optarg, NULL, 0);
 			break;
 		case 's':
 			o->steps = (unsigned int)strtoul(optarg, NULL, 0);
+			break;
+		case 'b':
+			o->begin_ms = (unsigned int)strtoul(optarg, NULL, 0);
 			break;
 		case 'r':
 			o->rng = strtoull(optarg, NULL, 0) | 1;
