@@ -186,7 +186,7 @@ static void start(struct helper *h)
 }
 
 /* What a file of our helper says, or nothing. */
-static void read_proc(pid_t pid, const char *name, char *text, size_t size)
+static void helper_file(pid_t pid, const char *name, char *text, size_t size)
 {
 	char path[48];
 	ssize_t n;
@@ -208,7 +208,7 @@ static char state_of(pid_t pid)
 {
 	char text[64], *end;
 
-	read_proc(pid, "stat", text, sizeof(text));
+	helper_file(pid, "stat", text, sizeof(text));
 	end = strrchr(text, ')');
 	return end && end[1] ? end[2] : 'R';
 }
@@ -219,7 +219,7 @@ static unsigned long long turns_of(pid_t pid)
 	unsigned long long turns = 0;
 	char text[64];
 
-	read_proc(pid, "schedstat", text, sizeof(text));
+	helper_file(pid, "schedstat", text, sizeof(text));
 	return sscanf(text, "%*u %*u %llu", &turns) == 1 ? turns : 0;
 }
 
