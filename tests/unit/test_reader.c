@@ -548,7 +548,7 @@ static int wait_with(uint32_t uid, const char *ms)
 static void test_patience(void **state)
 {
 	(void)state;
-	assert_int_equal(wait_with(0, "1000"), 0);
+	assert_int_equal(wait_with(0, "2000"), 0);
 	assert_int_equal(wait_with(4711, "1000"), -ETIMEDOUT);
 }
 

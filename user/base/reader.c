@@ -29,7 +29,7 @@
 
 #define LOOK_MS	      20
 #define PATIENCE_MS   10000  /* even if it is only a machine that is too busy */
-#define PATIENCE_ROOT 4	     /* times as long for this machine's root: a slow disk, no tenant */
+#define PATIENCE_ROOT 10     /* times as long for this machine's root: a slow disk, no tenant */
 #define GIVEN_UP_MAX  32     /* helpers that hang now */
 #define FORGIVEN_MS   600000 /* after so long without a hang */
 #define HANGS_MAX     2	     /* of one tenant; then its processes are not read any more */
