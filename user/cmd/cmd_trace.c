@@ -480,10 +480,10 @@ static int check_threads(const struct trace_cmd *t, const char *word)
 
 static int check_pictures(const struct trace_cmd *t)
 {
-	if (!t->pictures.cnt || (t->o.what == COUNTING_CALLS && t->o.mode != TIMING_NONE &&
-				 !is_slow(&t->o) && !t->probes.cnt))
+	if (!t->pictures.cnt ||
+	    (t->o.what == COUNTING_CALLS && t->o.mode != TIMING_NONE && !t->probes.cnt))
 		return 0;
-	log_err("trace: -o goes with --calls and --hist, without --slow, and with --native-from");
+	log_err("trace: -o goes with --calls, --hist, --slow and --native-from");
 	return -EINVAL;
 }
 
@@ -767,28 +767,48 @@ static int open_pictures(struct trace_cmd *t)
 		return 0;
 	/* stdout has the calls. */
 	t->pictures.quiet = true;
+	t->pictures.diff = is_slow(&t->o);
 	if (outputs__check(&t->pictures))
 		return 2;
 	return outputs__open(&t->pictures) ? 1 : 0;
 }
 
-/* With a profile, which gets the calls and is written, if files are wanted. */
-static int draw(struct trace_cmd *t, struct profile **picture, int (*trace)(struct trace_cmd *))
+/* The slow calls as the difference from the others. 0 or negative errno after a message. */
+static int write_pictures(struct trace_cmd *t, struct profile *const pictures[PICTURES])
 {
-	struct export_opts o = { .live = true };
-	int status;
+	struct export_opts o = { .live = true,
+				 .absolute = true,
+				 .sides = { "Others", "Slow" },
+				 .readers = readers__new() };
+	int err = pictures[PICTURE_OTHERS]
+			  ? outputs__write_diff(&t->pictures, pictures[PICTURE_OTHERS],
+						pictures[PICTURE_CALLS], &o)
+			  : outputs__write(&t->pictures, pictures[PICTURE_CALLS], &o);
+
+	readers__free(o.readers);
+	return err;
+}
+
+/* With profiles, which get the calls and are written, if files are wanted. */
+static int draw(struct trace_cmd *t, int (*trace)(struct trace_cmd *))
+{
+	struct profile **pictures = t->o.pictures;
+	int status = 0;
 
 	if (!t->pictures.cnt)
 		return trace(t) != 0;
-	*picture = profile__new();
-	if (!*picture)
-		return log_no_memory() != 0;
-	status = trace(t);
-	o.readers = readers__new();
-	if ((!status || status == COUNTING_REFUSED) && outputs__write(&t->pictures, *picture, &o))
+	for (int i = 0; i < PICTURES && !status; i++) {
+		if (i == PICTURE_OTHERS && !is_slow(&t->o))
+			continue;
+		pictures[i] = profile__new();
+		status = pictures[i] ? 0 : log_no_memory();
+	}
+	if (!status)
+		status = trace(t);
+	if ((!status || status == COUNTING_REFUSED) && write_pictures(t, pictures))
 		status = 1;
-	readers__free(o.readers);
-	profile__free(*picture);
+	for (int i = 0; i < PICTURES; i++)
+		profile__free(pictures[i]);
 	return status != 0;
 }
 
@@ -804,7 +824,7 @@ static int count_all(struct trace_cmd *t)
 
 static int run_counting(struct trace_cmd *t)
 {
-	return draw(t, &t->o.picture, count_calls);
+	return draw(t, count_calls);
 }
 
 static int run_probing(struct trace_cmd *t)
@@ -827,12 +847,13 @@ static int trace_probes(struct trace_cmd *t, char **words)
 
 static int trace_calls(struct trace_cmd *t)
 {
+	t->native.picture = t->o.pictures[PICTURE_CALLS];
 	return native_calls__run(&t->native);
 }
 
 static int run_native(struct trace_cmd *t)
 {
-	return draw(t, &t->native.picture, trace_calls);
+	return draw(t, trace_calls);
 }
 
 static int trace_native(struct trace_cmd *t, char **words)
@@ -873,7 +894,7 @@ static int trace_functions(struct trace_cmd *t, char **words)
 		t->o.root_cnt = t->chosen.pid_cnt;
 	}
 	if (!t->o.pid || t->o.root_cnt)
-		return draw(t, &t->o.picture, count_all);
+		return draw(t, count_all);
 	if (chosen__stand_in_of(&t->o.pid, &children))
 		return 1;
 	say_children(t->o.pid, children);

@@ -49,6 +49,7 @@ struct export_opts {
 	struct readers *readers; /* helpers that read their source, with `live`; or NULL */
 	unsigned width;		 /* columns of the terminal, 0: no limit */
 	const char *moved;	 /* differences: "/srv/r1 -> /srv/r2", or NULL: moved.h */
+	const char *sides[2];	 /* differences: of what; NULL: "Before" and "After" */
 	/* Show this value type only, by name. NULL: all, or the first where a format shows one. */
 	const char *value;
 	struct idle_rules idle; /* report, Markdown: which waits are folded as idle */
@@ -89,6 +90,8 @@ int export__speedscope(const struct profile *p, const struct export_opts *o, FIL
 int export__firefox(const struct profile *p, const struct export_opts *o, FILE *f);
 
 /* export_diff.c */
+/* What a side of a difference (enum diff_side) is called at the beginning of a line. */
+const char *export__side(const struct export_opts *o, int side);
 int export__diff_report(const struct profile *before, const struct profile *after,
 			const struct export_opts *o, FILE *f);
 int export__diff_markdown(const struct profile *before, const struct profile *after,

@@ -7,6 +7,7 @@
  */
 #include "export/export.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -30,7 +31,8 @@ struct report {
 	const struct diff *d;
 	const struct profile *sides[DIFF_SIDES];
 	struct text_out out;
-	const char *moved; /* of struct export_opts */
+	const struct export_opts *o;
+	struct diff_unit unit;
 };
 
 /* One table, with the order of its rows. */
@@ -61,6 +63,13 @@ static int cmp_changes(const void *a, const void *b, void *ctx)
 	return ia < ib ? -1 : ia > ib; /* rows are in the order of their names */
 }
 
+const char *export__side(const struct export_opts *o, int side)
+{
+	static const char *const names[DIFF_SIDES] = { "Before", "After" };
+
+	return o->sides[side] ? o->sides[side] : names[side];
+}
+
 /* Rows that belong into a table, in its order; `noise` counts those that chance explains. */
 static uint32_t *choose_rows(const struct diff *d, const struct table *t, size_t *cnt,
 			     size_t *noise)
@@ -85,13 +94,13 @@ static uint32_t *choose_rows(const struct diff *d, const struct table *t, size_t
 }
 
 /* 0.123: "12.3%", or with `sign` "+12.3"; absolute "12.34". */
-static void add_value(const struct diff *d, struct text_table *t, const char *sgr, double v,
+static void add_value(const struct report *r, struct text_table *t, const char *sgr, double v,
 		      bool sign)
 {
-	if (d->absolute)
-		text_table__addf(t, sgr, sign ? "%+.2f" : "%.2f", v);
+	if (r->d->absolute)
+		text_table__addf(t, sgr, sign ? "%+.2f" : "%.2f", v * r->unit.per);
 	else
-		text_table__addf(t, sgr, sign ? "%+.1f" : "%.1f%%", 100 * v);
+		text_table__addf(t, sgr, sign ? "%+.1f" : "%.1f%%", v * r->unit.per);
 }
 
 static const char *note(const struct diff_row *r)
@@ -103,24 +112,24 @@ static const char *note(const struct diff_row *r)
 	return "";
 }
 
-static void add_row(const struct diff *d, struct text_table *t, const struct diff_row *r,
+static void add_row(const struct report *r, struct text_table *t, const struct diff_row *row,
 		    const struct table *kind)
 {
-	const struct diff_value *v = value_of(r, kind->total);
-	const struct diff_value *other = value_of(r, !kind->total);
+	const struct diff_value *v = value_of(row, kind->total);
+	const struct diff_value *other = value_of(row, !kind->total);
 	struct strbuf b = { 0 };
 
-	add_value(d, t, kind->sign > 0 ? SGR_RED : SGR_GREEN, diff__change(v), true);
-	add_value(d, t, NULL, v->value[DIFF_BEFORE], false);
-	add_value(d, t, NULL, v->value[DIFF_AFTER], false);
+	add_value(r, t, kind->sign > 0 ? SGR_RED : SGR_GREEN, diff__change(v), true);
+	add_value(r, t, NULL, v->value[DIFF_BEFORE], false);
+	add_value(r, t, NULL, v->value[DIFF_AFTER], false);
 	if (other->significant)
-		add_value(d, t, NULL, diff__change(other), true);
+		add_value(r, t, NULL, diff__change(other), true);
 	else
 		text_table__addf(t, SGR_DIM, "~");
-	text_table__addf(t, SGR_YELLOW, "%s", note(r));
-	strbuf__addz(&b, diff__text(d, r->name));
+	text_table__addf(t, SGR_YELLOW, "%s", note(row));
+	strbuf__addz(&b, diff__text(r->d, row->name));
 	text_table__add(t, NULL, &b);
-	strbuf__addz(&b, diff__text(d, r->file));
+	strbuf__addz(&b, diff__text(r->d, row->file));
 	text_table__add(t, NULL, &b);
 }
 
@@ -172,12 +181,25 @@ static void print_table_title(struct report *r, const struct table *kind)
 	strbuf__free(&b);
 }
 
+static void name_column(char *name, size_t size, const char *of)
+{
+	size_t i = 0;
+
+	for (; of[i] && i + 1 < size; i++)
+		name[i] = (char)toupper((unsigned char)of[i]);
+	name[i] = '\0';
+}
+
 static int print_table(struct report *r, const struct table *kind)
 {
+	char names[DIFF_SIDES][16];
 	const struct text_column cols[] = {
-		{ "CHANGE", CUT_NEVER, true }, { "BEFORE", CUT_NEVER, true },
-		{ "AFTER", CUT_NEVER, true },  { kind->total ? "SELF" : "TOTAL", CUT_NEVER, true },
-		{ "", CUT_NEVER, false },      { "FUNCTION", CUT_MIDDLE, false },
+		{ "CHANGE", CUT_NEVER, true },
+		{ names[DIFF_BEFORE], CUT_NEVER, true },
+		{ names[DIFF_AFTER], CUT_NEVER, true },
+		{ kind->total ? "SELF" : "TOTAL", CUT_NEVER, true },
+		{ "", CUT_NEVER, false },
+		{ "FUNCTION", CUT_MIDDLE, false },
 		{ "FILE", CUT_PATH, false },
 	};
 	struct text_table t = { .cols = cols, .col_cnt = sizeof(cols) / sizeof(cols[0]) };
@@ -187,9 +209,11 @@ static int print_table(struct report *r, const struct table *kind)
 
 	if (!rows)
 		return -ENOMEM;
+	for (int side = 0; side < DIFF_SIDES; side++)
+		name_column(names[side], sizeof(names[side]), export__side(r->o, side));
 	shown = cnt < TOP_ROWS ? cnt : TOP_ROWS;
 	for (size_t i = 0; i < shown; i++)
-		add_row(r->d, &t, &r->d->rows[rows[i]], kind);
+		add_row(r, &t, &r->d->rows[rows[i]], kind);
 	free(rows);
 	print_table_title(r, kind);
 	if (shown)
@@ -198,12 +222,12 @@ static int print_table(struct report *r, const struct table *kind)
 	return err;
 }
 
-static void print_side(struct report *r, const char *title, enum diff_side side)
+static void print_side(struct report *r, enum diff_side side)
 {
 	const struct profile_stats *s = &r->sides[side]->stats;
 	struct strbuf b = { 0 };
 
-	strbuf__addz(&b, title);
+	strbuf__addf(&b, "%s: ", export__side(r->o, side));
 	summary_add_amount(&b, r->sides[side], r->d->samples[side]);
 	if (summary_is_sampled_time(r->sides[side]))
 		strbuf__addf(&b, " (%.2f %s) at %" PRIu32 " Hz",
@@ -290,16 +314,16 @@ static int print_report(struct report *r)
 	struct strbuf b = { 0 };
 	int err = 0;
 
-	print_side(r, "Before: ", DIFF_BEFORE);
-	print_side(r, "After:  ", DIFF_AFTER);
+	print_side(r, DIFF_BEFORE);
+	print_side(r, DIFF_AFTER);
 	if (r->d->absolute)
-		strbuf__addf(&b, "Values are seconds of %s.", value_type__whole(v));
+		strbuf__addf(&b, "Values are %s of %s.", r->unit.name, value_type__whole(v));
 	else
 		strbuf__addf(&b, "Values are shares of all %s, changes are percentage points.",
 			     value_type__shared(v));
 	print_line(r, &b, 0);
-	if (r->moved && *r->moved) {
-		strbuf__addf(&b, "Matched across directories: %s", r->moved);
+	if (r->o->moved && *r->o->moved) {
+		strbuf__addf(&b, "Matched across directories: %s", r->o->moved);
 		print_line(r, &b, 0);
 	}
 	strbuf__free(&b);
@@ -315,11 +339,12 @@ int export__diff_report(const struct profile *before, const struct profile *afte
 			const struct export_opts *o, FILE *f)
 {
 	struct diff d;
-	struct report r = { .d = &d, .sides = { before, after }, .moved = o->moved };
+	struct report r = { .d = &d, .sides = { before, after }, .o = o };
 	int err = diff__init(&d, before, after, o->absolute), out_err;
 
 	if (err)
 		return err;
+	r.unit = diff__unit(&d);
 	errno = 0;
 	text_out__begin(&r.out, f, o->width, o->color);
 	err = print_report(&r);

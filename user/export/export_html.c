@@ -41,6 +41,7 @@
 #include "export/export_source.h"
 #include "export/export_summary.h"
 #include "page_flame.h"
+#include "profile/diff.h"
 
 struct html {
 	const struct flame *f;
@@ -53,6 +54,7 @@ struct html {
 	uint32_t *place_order; /* and back */
 	uint32_t *place_text;  /* place -> text of its line; NULL: without source */
 	const char *comma;
+	const char *before; /* what it is compared with */
 };
 
 /* Characters for a JSON string in a <script>: no quote, backslash, '<', '>' or '&'. */
@@ -342,7 +344,8 @@ static int write_data(struct html *h)
 	err = write_words(h);
 	fprintf(h->out, ",\"digits\":\"%s\"", digits);
 	if (h->f->compared)
-		fprintf(h->out, ",\"weights\":[%.9g,%.9g]", h->f->base_weight, h->f->weight);
+		fprintf(h->out, ",\"before\":\"%s\",\"weights\":[%.9g,%.9g]", h->before,
+			h->f->base_weight, h->f->weight);
 	h->comma = ",\n";
 	if (!err)
 		err = write_groups(h);
@@ -522,7 +525,9 @@ struct page {
 static int write_value(const struct page *g, uint32_t i, FILE *out)
 {
 	struct flame f;
-	struct html h = { .f = &f, .p = g->values[i], .comma = "" };
+	struct html h = {
+		.f = &f, .p = g->values[i], .comma = "", .before = export__side(g->o, DIFF_BEFORE)
+	};
 	struct flame_opts fo = { .lines = g->o->lines, .tasks = true, .scale = g->scale };
 	char id[sizeof("profile") + 10] = "profile";
 	int err = flame__init(&f, h.p, g->base, &fo);

@@ -286,26 +286,27 @@ static int cmp_changes(const void *a, const void *b, void *diff)
 	return ia < ib ? -1 : ia > ib;
 }
 
-static void add_change(struct strbuf *b, const struct diff *d, const struct diff_value *v)
+static void add_change(struct strbuf *b, const struct diff *d, const struct diff_unit *unit,
+		       const struct diff_value *v)
 {
 	if (!v->significant)
 		strbuf__addz(b, "~");
 	else
-		strbuf__addf(b, "%+.*f", d->absolute ? 2 : 1,
-			     diff__change(v) * (d->absolute ? 1 : 100));
+		strbuf__addf(b, "%+.*f", d->absolute ? 2 : 1, diff__change(v) * unit->per);
 }
 
-static void add_diff_row(struct strbuf *b, const struct diff *d, const struct diff_row *r)
+static void add_diff_row(struct strbuf *b, const struct diff *d, const struct diff_unit *unit,
+			 const struct diff_row *r)
 {
 	struct strbuf name = { 0 }, file = { 0 };
 
 	strbuf__addz(b, "| ");
-	add_change(b, d, &r->total);
+	add_change(b, d, unit, &r->total);
 	strbuf__addz(b, " | ");
-	add_change(b, d, &r->self);
+	add_change(b, d, unit, &r->self);
 	for (int side = 0; side < DIFF_SIDES; side++)
 		strbuf__addf(b, d->absolute ? " | %.2f" : " | %.1f%%",
-			     r->total.value[side] * (d->absolute ? 1 : 100));
+			     r->total.value[side] * unit->per);
 	strbuf__addz(b, " | ");
 	strbuf__addz(&name, diff__text(d, r->name));
 	add_code(b, &name);
@@ -315,8 +316,9 @@ static void add_diff_row(struct strbuf *b, const struct diff *d, const struct di
 	strbuf__addz(b, " |\n");
 }
 
-static int add_diff(struct strbuf *b, const struct diff *d)
+static int add_diff(struct strbuf *b, const struct diff *d, const struct export_opts *o)
 {
+	struct diff_unit unit = diff__unit(d);
 	uint32_t *order = calloc(d->cnt + 1, sizeof(*order));
 	size_t cnt = 0;
 
@@ -331,11 +333,12 @@ static int add_diff(struct strbuf *b, const struct diff *d)
 				"explains.\n");
 	else
 		strbuf__addf(b,
-			     "\n| Total %s | Self | Before | After | Function | File |\n"
+			     "\n| Total %s | Self | %s | %s | Function | File |\n"
 			     "|--:|--:|--:|--:|---|---|\n",
-			     d->absolute ? "s" : "points");
+			     d->absolute ? unit.symbol : "points", export__side(o, DIFF_BEFORE),
+			     export__side(o, DIFF_AFTER));
 	for (size_t i = 0; i < cnt && i < 2 * ROWS; i++)
-		add_diff_row(b, d, &d->rows[order[i]]);
+		add_diff_row(b, d, &unit, &d->rows[order[i]]);
 	if (cnt > 2 * ROWS)
 		strbuf__addf(b, "\n%zu more functions changed.\n", cnt - 2 * ROWS);
 	free(order);
@@ -351,9 +354,9 @@ int export__diff_markdown(const struct profile *before, const struct profile *af
 
 	if (err)
 		return err;
-	strbuf__addz(&b, "Before: ");
+	strbuf__addf(&b, "%s: ", export__side(o, DIFF_BEFORE));
 	summary_add_amount(&b, before, d.samples[DIFF_BEFORE]);
-	strbuf__addz(&b, ". After: ");
+	strbuf__addf(&b, ". %s: ", export__side(o, DIFF_AFTER));
 	summary_add_amount(&b, after, d.samples[DIFF_AFTER]);
 	strbuf__addz(&b, ".\n");
 	if (o->moved) {
@@ -364,9 +367,10 @@ int export__diff_markdown(const struct profile *before, const struct profile *af
 		add_code(&b, &moved);
 		strbuf__addz(&b, "\n");
 	}
-	err = add_diff(&b, &d);
-	strbuf__addz(&b,
-		     "\nNext: `pyperf-bpf diff -o diff.html BEFORE AFTER` draws what changed.\n");
+	err = add_diff(&b, &d, o);
+	if (!o->live)
+		strbuf__addz(&b, "\nNext: `pyperf-bpf diff -o diff.html BEFORE AFTER` draws what "
+				 "changed.\n");
 	diff__free(&d);
 	return write_text(&b, err, f);
 }

@@ -24,6 +24,7 @@
 #include "export/export_flame.h"
 #include "export/export_page.h"
 #include "export/export_summary.h"
+#include "profile/diff.h"
 #include "profile/export_text.h"
 
 #define WIDTH	   1200.0
@@ -50,6 +51,7 @@ struct box {
 struct svg {
 	const struct flame *f;
 	const struct profile *p;
+	const struct export_opts *o;
 	FILE *out;
 	double total;
 	struct box *boxes; /* that are shown */
@@ -259,8 +261,8 @@ static void write_title(struct svg *s, const struct box *box)
 	strbuf__addc(&s->text, '\n');
 	add_samples(&s->text, s, box->value, s->f->total);
 	if (s->f->compared) {
-		strbuf__addz(&s->text, "\nbefore: ");
-		strbuf__addf(&s->text, "%.2f%%, ", text_percent(box->base, s->f->base_total));
+		strbuf__addf(&s->text, "\n%s: %.2f%%, ", export__side(s->o, DIFF_BEFORE),
+			     text_percent(box->base, s->f->base_total));
 		summary_add_amount(&s->text, s->p, box->base);
 	}
 	fputs("<title>", s->out);
@@ -398,10 +400,9 @@ int flame__svg(const struct profile *p, const struct profile *base, const struct
 {
 	const struct flame_opts fo = { .scale = scale };
 	struct flame f;
-	struct svg s = { .f = &f, .p = p, .out = out };
+	struct svg s = { .f = &f, .p = p, .o = o, .out = out };
 	int err = flame__init(&f, p, base, &fo);
 
-	(void)o;
 	if (err)
 		return err;
 	err = draw(&s);

@@ -179,6 +179,24 @@ double diff__change(const struct diff_value *v)
 	return v->value[DIFF_AFTER] - v->value[DIFF_BEFORE];
 }
 
+struct diff_unit diff__unit(const struct diff *d)
+{
+	static const struct diff_unit units[] = { { 1, "seconds", "s" },
+						  { 1e3, "milliseconds", "ms" },
+						  { 1e6, "microseconds", "us" } };
+	double most = 0;
+	size_t i = 0;
+
+	if (!d->absolute)
+		return (struct diff_unit){ 100, "percent", "%" };
+	for (size_t k = 0; k < d->cnt; k++)
+		for (int side = 0; side < DIFF_SIDES; side++)
+			most = fmax(most, d->rows[k].total.value[side]);
+	while (most > 0 && most * units[i].per < 1 && i + 1 < sizeof(units) / sizeof(units[0]))
+		i++;
+	return units[i];
+}
+
 static int cmp_rows(const void *a, const void *b, void *ctx)
 {
 	const struct diff_row *ra = a, *rb = b;

@@ -62,4 +62,11 @@ const char *diff__text(const struct diff *d, uint32_t id); /* borrowed */
 /* After minus before. */
 double diff__change(const struct diff_value *v);
 
+/* In which values are shown: percent, or, absolute, seconds or less, as suits the greatest one. */
+struct diff_unit {
+	double per; /* what a value of 1 is in it */
+	const char *name, *symbol;
+};
+struct diff_unit diff__unit(const struct diff *d);
+
 #endif /* PYPERF_DIFF_H */

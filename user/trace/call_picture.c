@@ -22,10 +22,12 @@ struct call_picture {
 	const struct native_functions *functions;
 	uint64_t *native;    /* by number: its frame; 0: it was not called yet */
 	struct idmap python; /* by number of the function, from 1 on: its frame, as a pointer */
+	struct idmap waits;  /* likewise, by the name */
 	uint32_t proc;
 	int module;
 	uint64_t calls;
 	uint64_t left_out; /* calls that found no room */
+	bool averages;	   /* of struct call_picture_opts */
 	bool is_full;	   /* there are too many functions */
 };
 
@@ -126,6 +128,7 @@ struct call_picture *call_picture__new(struct profile *p, const struct call_pict
 		return NULL;
 	c->p = p;
 	c->functions = o->functions;
+	c->averages = o->averages;
 	c->native = calloc(o->functions ? o->functions->cnt + 1 : 1, sizeof(*c->native));
 	if (c->native && !begin(c, o))
 		return c;
@@ -138,6 +141,7 @@ void call_picture__free(struct call_picture *c)
 	if (!c)
 		return;
 	idmap__free(&c->python);
+	idmap__free(&c->waits);
 	free(c->native);
 	free(c);
 }
@@ -194,6 +198,24 @@ uint64_t call_picture__python(struct call_picture *c, const struct py_function *
 	return word;
 }
 
+uint64_t call_picture__wait(struct call_picture *c, const char *reason)
+{
+	struct sym s = { .kind = SYM_MARKER, .module = -1, .inlined = -1 };
+	char name[64];
+	uint64_t word;
+
+	snprintf(name, sizeof(name), "[waits: %s]", reason);
+	s.func = profile__intern_z(c->p, name);
+	word = (uintptr_t)idmap__get(&c->waits, s.func);
+	if (word || !s.func)
+		return word;
+	word = add_frame(c, &s, FRAME_MARKER);
+	if (word && word != CALL_PICTURE_NO_ROOM &&
+	    idmap__set(&c->waits, s.func, (void *)(uintptr_t)word))
+		return 0;
+	return word;
+}
+
 void call_picture__leave_out(struct call_picture *c, uint64_t calls)
 {
 	c->left_out += calls;
@@ -230,7 +252,8 @@ int call_picture__add(struct call_picture *c, const uint64_t *words, size_t cnt,
 		}
 	}
 	c->calls += calls;
-	i = profile__add_weighted(c->p, c->proc, 0, words, cnt, calls, amount);
+	i = profile__add_weighted(c->p, c->proc, 0, words, cnt, c->averages ? amount : calls,
+				  amount);
 	return i < 0 ? i : 0;
 }
 

@@ -39,9 +39,13 @@ struct call_picture_opts {
 	const char *path; /* of the file; foreign text, borrowed during the call */
 	const struct native_functions *functions; /* borrowed; NULL: only Python's, and no file */
 	bool times;				  /* amounts are nanoseconds, else calls */
+	bool averages; /* amounts are those of one call, and no difference of them is chance */
 };
 
 struct call_picture;
+
+/* What a trace draws: the calls; or, of slow ones, what an average one took, and another one. */
+enum { PICTURE_CALLS, PICTURE_OTHERS, PICTURES };
 
 /* `p` is empty, and borrowed. NULL: no memory. */
 struct call_picture *call_picture__new(struct profile *p, const struct call_picture_opts *o);
@@ -63,6 +67,8 @@ void call_picture__renumber(struct call_picture *c);
 /* The frames of functions; 0: no memory. A call that has one without room is left out. */
 uint64_t call_picture__native(struct call_picture *c, uint32_t number);
 uint64_t call_picture__python(struct call_picture *c, const struct py_function *f);
+/* ... and of a wait, which is the innermost. */
+uint64_t call_picture__wait(struct call_picture *c, const char *reason);
 /* So many calls that ended there, outermost first. 0 or -ENOMEM. */
 int call_picture__add(struct call_picture *c, const uint64_t *words, size_t cnt, uint64_t calls,
 		      uint64_t amount);

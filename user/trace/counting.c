@@ -39,11 +39,11 @@ struct counting {
 	const struct counting_opts *o;
 	struct target target;
 	struct tracer *tracer;
-	struct timing *timing;	      /* NULL: calls are only counted */
-	struct stacked *stacked;      /* NULL: neither exceptions nor collections */
-	struct imports *imports;      /* NULL: they are not wanted */
-	struct call_picture *picture; /* NULL: not wanted */
-	struct generated *generated;  /* NULL: this Python has no JIT */
+	struct timing *timing;			 /* NULL: calls are only counted */
+	struct stacked *stacked;		 /* NULL: neither exceptions nor collections */
+	struct imports *imports;		 /* NULL: they are not wanted */
+	struct call_picture *pictures[PICTURES]; /* NULL: not wanted */
+	struct generated *generated;		 /* NULL: this Python has no JIT */
 	bool said_generated;
 	int signal_fd, pid_fd;
 	bool over,
@@ -622,7 +622,8 @@ static int prepare(struct counting *c)
 			timing__want_from(c->timing, c->o->from);
 		if (c->timing)
 			timing__want_values(c->timing, c->o->args, c->o->returns, c->o->only);
-		if (c->timing && c->o->picture && timing__want_picture(c->timing, NULL))
+		if (c->timing && c->o->pictures[PICTURE_CALLS] &&
+		    timing__want_picture(c->timing, NULL))
 			return log_no_memory();
 		events = c->timing ? timing__events(c->timing) : NULL;
 	}
@@ -642,14 +643,33 @@ static int prepare(struct counting *c)
 }
 
 /* Once a command is itself, and not what is about to execute it. */
-static int open_picture(struct counting *c)
+static int open_pictures(struct counting *c)
 {
-	const struct call_picture_opts o = { .pid = c->o->pid, .times = true };
+	const struct call_picture_opts o = { .pid = c->o->pid,
+					     .times = true,
+					     .averages = c->o->pictures[PICTURE_OTHERS] };
 
-	c->picture = c->o->picture ? call_picture__new(c->o->picture, &o) : NULL;
-	if (c->picture)
-		call_picture__name(c->picture, c->target.readers);
-	return c->o->picture && !c->picture ? log_no_memory() : 0;
+	for (int i = 0; i < PICTURES; i++) {
+		if (!c->o->pictures[i])
+			continue;
+		c->pictures[i] = call_picture__new(c->o->pictures[i], &o);
+		if (!c->pictures[i])
+			return log_no_memory();
+		call_picture__name(c->pictures[i], c->target.readers);
+	}
+	return 0;
+}
+
+static int draw(struct counting *c)
+{
+	int err = 0;
+
+	if (c->pictures[PICTURE_CALLS])
+		err = timing__draw(c->timing, c->pictures);
+	for (int i = 0; i < PICTURES && !err; i++)
+		if (c->pictures[i])
+			err = call_picture__finish(c->pictures[i], c->end_ns - c->start_ns);
+	return err ? log_no_memory() : 0;
 }
 
 static int begin(struct counting *c)
@@ -680,7 +700,7 @@ static int begin(struct counting *c)
 	if (c->refused)
 		return -EBUSY;
 	say_generated(c, false);
-	err = open_picture(c);
+	err = open_pictures(c);
 	if (!err)
 		log_info("counting the %s of process %d (%s, CPython %s); Ctrl-C ends it",
 			 c->stacked   ? stacked__name(c->stacked)
@@ -711,10 +731,8 @@ static int finish(struct counting *c)
 	if (c->timing)
 		timing__end_lines(c->o->format, timing__wrote_lines(c->timing));
 	err = show(c, true);
-	if (!err && c->picture &&
-	    (timing__draw(c->timing, c->picture) ||
-	     call_picture__finish(c->picture, c->end_ns - c->start_ns)))
-		err = log_no_memory();
+	if (!err)
+		err = draw(c);
 	if (!err && c->o->format != TIMING_LINES)
 		say_sum(c);
 	tracer__detach(c->tracer);
@@ -812,7 +830,8 @@ int counting__run(const struct counting_opts *o)
 	generated__free(c.generated);
 	tracer__close(c.tracer);
 	target__close(&c.target);
-	call_picture__free(c.picture);
+	for (int i = 0; i < PICTURES; i++)
+		call_picture__free(c.pictures[i]);
 	timing__free(c.timing);
 	stacked__free(c.stacked);
 	imports__free(c.imports);

@@ -66,8 +66,8 @@ struct counting_opts {
 	const struct trace_filter *filters;   /* functions that match none of them are not shown */
 	size_t filter_cnt;		      /* 0: all are */
 	const struct thread_filters *threads; /* of COUNTING_CALLS; NULL: all */
-	/* empty: gets the calls, by call_picture.h; with a mode but TIMING_NONE, without `slow` */
-	struct profile *picture; /* NULL: not wanted */
+	/* empty: get the calls, by call_picture.h, with a mode but TIMING_NONE; NULL: not wanted */
+	struct profile *pictures[PICTURES]; /* PICTURE_OTHERS: with `slow` */
 };
 
 /*

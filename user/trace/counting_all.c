@@ -53,8 +53,8 @@ struct counting_all {
 	bool full;	/* a table in the kernel; it has been said */
 	bool explained; /* why nothing is shown */
 	struct strbuf line;
-	struct blocks *blocks;	      /* of --calls; NULL: they are not wanted */
-	struct call_picture *picture; /* NULL: not wanted */
+	struct blocks *blocks;			 /* of --calls; NULL: they are not wanted */
+	struct call_picture *pictures[PICTURES]; /* NULL: not wanted */
 };
 
 static bool is_timed(const struct counting_all *c)
@@ -604,7 +604,7 @@ static int begin(struct counting_all *c)
 				      .format = c->o->format,
 				      .blocks = c->blocks,
 				      .json = c->o->json,
-				      .picture = c->picture,
+				      .pictures = c->pictures,
 				      .slow = c->o->slow,
 				      .from = c->o->from,
 				      .args = c->o->args,
@@ -659,11 +659,12 @@ static int draw(struct counting_all *c)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < c->crowd->file_cnt && c->picture && !err; i++)
+	for (size_t i = 0; i < c->crowd->file_cnt && c->pictures[PICTURE_CALLS] && !err; i++)
 		if (c->crowd->files[i]->timing)
-			err = timing__draw(c->crowd->files[i]->timing, c->picture);
-	if (c->picture && !err)
-		err = call_picture__finish(c->picture, c->last_ns - c->start_ns);
+			err = timing__draw(c->crowd->files[i]->timing, c->pictures);
+	for (int i = 0; i < PICTURES && !err; i++)
+		if (c->pictures[i])
+			err = call_picture__finish(c->pictures[i], c->last_ns - c->start_ns);
 	return err ? log_no_memory() : 0;
 }
 
@@ -694,16 +695,19 @@ static int count(struct counting_all *c)
 /* What begin() needs. */
 static int prepare(struct counting_all *c)
 {
-	const struct call_picture_opts o = { .times = true };
+	const struct call_picture_opts o = { .times = true,
+					     .averages = c->o->pictures[PICTURE_OTHERS] };
 
 	if (is_timed(c)) {
 		c->blocks = blocks__new(name_of, c);
 		if (!c->blocks)
 			return log_no_memory();
 	}
-	if (c->o->picture) {
-		c->picture = call_picture__new(c->o->picture, &o);
-		if (!c->picture)
+	for (int i = 0; i < PICTURES; i++) {
+		if (!c->o->pictures[i])
+			continue;
+		c->pictures[i] = call_picture__new(c->o->pictures[i], &o);
+		if (!c->pictures[i])
 			return log_no_memory();
 	}
 	return 0;
@@ -721,7 +725,8 @@ int counting_all__run(const struct counting_opts *o)
 	if (!err)
 		report_losses(&c);
 	crowd__free(c.crowd);
-	call_picture__free(c.picture);
+	for (int i = 0; i < PICTURES; i++)
+		call_picture__free(c.pictures[i]);
 	blocks__free(c.blocks);
 	free(c.rows);
 	free(c.busiest);

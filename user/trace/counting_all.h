@@ -15,8 +15,8 @@
 #include "trace/counting.h"
 
 /*
- * Takes the options of counting and timing calls, but for --slow with a percentile, values, formats
- * and pictures. Writes to stdout. The exit status: 0; 1 after a message.
+ * Takes the options of counting and timing calls. Writes to stdout. The exit status: 0; 1 after a
+ * message.
  */
 int counting_all__run(const struct counting_opts *o);
 

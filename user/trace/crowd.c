@@ -324,7 +324,7 @@ static void keep_sums(struct crowd *c, struct crowd_file *f)
 		timing__lose(f->timing, tracer__lost(f->tracer)); /* is said now, or never */
 		c->former_lost += timing__lost_cnt(f->timing);
 		timing__report(f->timing, crowd__is_filtered(c));
-		if (c->o.picture && timing__draw(f->timing, c->o.picture))
+		if (c->o.pictures[PICTURE_CALLS] && timing__draw(f->timing, c->o.pictures))
 			log_no_memory();
 		return;
 	}
@@ -376,6 +376,7 @@ static void forget_interpreter(struct crowd *c)
 /* Of an interpreter. NULL: no memory. */
 static struct timing *new_timing(const struct crowd *c, const struct crowd_file *f)
 {
+	struct call_picture *picture = c->o.pictures[PICTURE_CALLS];
 	struct timing *t = timing__new(c->o.mode, c->o.json, c->o.slow);
 
 	if (!t)
@@ -384,7 +385,7 @@ static struct timing *new_timing(const struct crowd *c, const struct crowd_file 
 	timing__set_many(t, c->o.blocks, f->target.py.version);
 	timing__want_from(t, c->o.from);
 	timing__want_values(t, c->o.args, c->o.returns, c->o.only);
-	if (!c->o.picture || !timing__want_picture(t, c->o.picture))
+	if (!picture || !timing__want_picture(t, picture))
 		return t;
 	timing__free(t);
 	return NULL;

@@ -88,9 +88,9 @@ struct crowd_opts {
 	enum timing_format format;
 	struct blocks *blocks;
 	bool json;
-	struct call_picture *picture;	 /* borrowed; of the calls; NULL: not wanted */
-	struct timing_slow slow;	 /* its windows are those of crowd.c */
-	const struct trace_filter *from; /* borrowed; NULL: all calls */
+	struct call_picture *const *pictures; /* borrowed, [PICTURES]; NULL: not wanted */
+	struct timing_slow slow;	      /* its windows are those of crowd.c */
+	const struct trace_filter *from;      /* borrowed; NULL: all calls */
 	/* As in timing__want_values(). */
 	uint32_t args;
 	bool returns;

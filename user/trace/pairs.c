@@ -560,3 +560,18 @@ uint64_t pairs__unknown_cnt(const struct pairs *p)
 {
 	return p->unknown_cnt;
 }
+
+bool pairs_stack__is_same(const struct pairs_stack *a, const struct pairs_stack *b)
+{
+	return a->cnt == b->cnt && a->cut == b->cut &&
+	       !memcmp(a->codes, b->codes, a->cnt * sizeof(*a->codes)) &&
+	       !memcmp(a->offsets, b->offsets, a->cnt * sizeof(*a->offsets));
+}
+
+uint64_t pairs_stack__hash(const struct pairs_stack *s, const struct hash_key *key)
+{
+	uint64_t parts[3] = { hash_bytes(key, s->codes, s->cnt * sizeof(*s->codes)),
+			      hash_bytes(key, s->offsets, s->cnt * sizeof(*s->offsets)), s->cnt };
+
+	return hash_bytes(key, parts, sizeof(parts));
+}

@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash.h"
 #include "bpf/trace.h"
 
 enum pairs_how {
@@ -114,6 +115,9 @@ int pairs__take_waits(struct pairs *p, const struct trace_waits *w);
 void pairs__lose(struct pairs *p, uint32_t lost);
 /* A process has ended: so have all its activations, as PAIRS_LOST. */
 void pairs__end_process(struct pairs *p, uint32_t tgid);
+/* Are they of the same callers, at the same places? */
+bool pairs_stack__is_same(const struct pairs_stack *a, const struct pairs_stack *b);
+uint64_t pairs_stack__hash(const struct pairs_stack *s, const struct hash_key *key);
 /* Code that the activation of a frame runs; 0: none is open. */
 uint64_t pairs__code(const struct pairs *p, uint64_t frame);
 size_t pairs__open_cnt(const struct pairs *p); /* activations that have not ended */

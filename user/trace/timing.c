@@ -11,8 +11,9 @@
 #include "trace/lost.h"
 #include "trace/timing_parts.h"
 
-#define INDENT_MAX 60	  /* of lines, in levels */
-#define CODES_MAX  262144 /* code objects that are remembered: of processes that come and go */
+#define INDENT_MAX 60	      /* of lines, in levels */
+#define CODES_MAX  262144     /* code objects that are remembered: of processes that come and go */
+#define SLOW_BYTES (8U << 20) /* of all comparisons with calls beyond a time */
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
@@ -383,7 +384,7 @@ static void on_lost(void *ctx, uint32_t cnt)
 /* What this frame calls is of interest, though it is not wanted itself. */
 static bool is_callee(struct timing *t, uint64_t caller)
 {
-	uint64_t code = t->windows ? pairs__code(t->pairs, caller) : 0;
+	uint64_t code = timing_slow__wanted(t) ? pairs__code(t->pairs, caller) : 0;
 	const struct timed *f = code ? timed_of(t, code) : NULL;
 
 	return f && f->wanted;
@@ -479,6 +480,8 @@ void timing__lose(struct timing *t, uint32_t lost)
 
 int timing__want_picture(struct timing *t, struct call_picture *of_many)
 {
+	if (timing_slow__wanted(t))
+		return 0;
 	t->picture = of_many;
 	t->paths = call_paths__new();
 	return t->paths ? 0 : -ENOMEM;
@@ -499,12 +502,15 @@ static uint64_t word_of(void *ctx, uint32_t function)
 	return f ? call_picture__python(d->picture, &f->function) : 0;
 }
 
-int timing__draw(struct timing *t, struct call_picture *picture)
+int timing__draw(struct timing *t, struct call_picture *const pictures[PICTURES])
 {
-	struct drawing d = { .t = t, .picture = picture };
+	struct drawing d = { .t = t, .picture = pictures[PICTURE_CALLS] };
 
-	call_picture__renumber(picture);
-	return call_paths__draw(t->paths, picture, word_of, &d);
+	for (int i = 0; i < PICTURES; i++)
+		if (pictures[i])
+			call_picture__renumber(pictures[i]);
+	return t->paths ? call_paths__draw(t->paths, d.picture, word_of, &d)
+			: timing_slow__draw(t, pictures);
 }
 
 struct timing *timing__new(enum timing_mode mode, bool json, struct timing_slow slow)
@@ -519,12 +525,13 @@ struct timing *timing__new(enum timing_mode mode, bool json, struct timing_slow 
 	t->mode = mode;
 	t->json = json;
 	t->slow = slow;
+	t->slow_room = SLOW_BYTES;
 	t->key = hash_key();
 	t->events = (struct tracer_events){ .take = take_event,
-					    .slow = slow.ns || slow.percentile > 0,
+					    .slow = timing_slow__wanted(t),
 					    .take_waits = take_waits,
 					    .cpu = mode == TIMING_HIST,
-					    .callees = slow.percentile > 0,
+					    .callees = timing_slow__wanted(t),
 					    .ctx = t };
 	t->pairs = pairs__new(&h);
 	if (slow.percentile > 0)
@@ -558,8 +565,11 @@ void timing__free(struct timing *t)
 	call_paths__free(t->paths);
 	idmap__free(&t->tops);
 	free(t->firsts);
-	for (size_t i = 0; i < t->cnt; i++)
-		free(t->all[i].slow);
+	for (size_t i = 0; i < t->cnt; i++) {
+		if (t->all[i].compared)
+			comparison__free(t->all[i].compared);
+		free(t->all[i].compared);
+	}
 	idmap__free(&t->by_code);
 	strbuf__free(&t->line);
 	free(t->all);

@@ -77,12 +77,15 @@ void timing__end_process(struct timing *t, pid_t pid);
 /* So many events were lost (tracer__lost()), though none behind them has said so yet. */
 void timing__lose(struct timing *t, uint32_t lost);
 /*
- * Keeps what timing__draw() needs, before the first event. 0 or -ENOMEM. Not with `slow`.
+ * Keeps what timing__draw() needs, before the first event. 0 or -ENOMEM. Slow calls need it not.
  * `of_many` (borrowed): gets the processes as they come; NULL: it is one process.
  */
 int timing__want_picture(struct timing *t, struct call_picture *of_many);
-/* Puts all calls that have ended into the picture, once. 0 or -ENOMEM. */
-int timing__draw(struct timing *t, struct call_picture *picture);
+/*
+ * Puts all calls that have ended into the first picture, once; with `slow` what an average slow
+ * call of each function took, and into the other one what an average other call did. 0 or -ENOMEM.
+ */
+int timing__draw(struct timing *t, struct call_picture *const pictures[PICTURES]);
 /* Calls that were taken. */
 uint64_t timing__call_cnt(const struct timing *t);
 uint64_t timing__resumed_cnt(const struct timing *t);

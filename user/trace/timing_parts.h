@@ -6,7 +6,8 @@
  *
  *	timing.c	functions and their sums; each call as a line; the table and the histograms
  *	timing_hist.c	how the times are distributed
- *	timing_slow.c	calls that took long
+ *	timing_slow.c	calls that took long, and how they differ from the others
+ *	timing_slow_picture.c	... as a picture
  *	timing_format.c	lines as other tools have them
  *	timing_chrome.c	Chrome's trace events
  */
@@ -14,25 +15,11 @@
 #include "base/idmap.h"
 #include "base/str.h"
 #include "trace/call_paths.h"
+#include "trace/comparison.h"
 #include "trace/pairs.h"
 #include "trace/thread_names.h"
 #include "trace/timing.h"
 #include "trace/window.h"
-
-struct slow_call {
-	uint64_t start_ns;
-	uint32_t tgid, tid;
-	struct pairs_times times;
-	struct pairs_stack stack; /* of none if it is not known */
-};
-
-/* Calls that took long, the slowest first, and the others. */
-struct slow {
-	struct spent slow, others;
-	struct waits slow_waits, other_waits;
-	struct slow_call calls[SLOWEST];
-	uint32_t call_cnt;
-};
 
 enum timing_hist {
 	HIST_TOTAL,
@@ -51,9 +38,10 @@ struct timed {
 	uint64_t total_ns; /* without recursion: of the outermost ones */
 	uint64_t own_ns, longest_ns;
 	uint64_t hists[HIST_CNT][TIMING_BUCKETS]; /* ended activations, by log2 */
-	struct slow *slow; /* owned by the code object; NULL: they are not wanted, or none ended */
-	uint32_t first;	   /* of the code objects that are this function, in `all` */
-	struct window *window; /* of the first one; NULL: none is wanted, or none ended */
+	uint32_t first; /* of the code objects that are this function, in `all` */
+	/* Of the first one: of slow calls by a time, or by percentile; NULL: none has ended. */
+	struct comparison *compared;
+	struct window *window;
 };
 
 struct timing {
@@ -62,6 +50,7 @@ struct timing {
 	bool json;
 	struct timing_slow slow;
 	struct windows *windows; /* NULL: no percentile is wanted */
+	size_t slow_room;	 /* bytes that are left to all `compared` */
 	uint32_t *firsts;	 /* by number of a function; HASH_NONE: there is none */
 	size_t first_cnt, first_cap;
 	struct tracer *tracer;
@@ -156,7 +145,7 @@ void timing_hist__json(const struct timing *t, struct json *j, const struct time
 /* Only slow calls are written as they come. */
 static inline bool timing_slow__wanted(const struct timing *t)
 {
-	return t->slow.ns || t->windows;
+	return t->slow.ns || t->slow.percentile > 0;
 }
 
 /* Writes a call that has ended if it is a slow one; `times` NULL: it has begun. */
@@ -168,8 +157,27 @@ void timing_slow__note_callee(struct timing *t, const struct activation *a, cons
 /* Keeps a call whose end was seen. */
 void timing_slow__take(struct timing *t, struct timed *f, const struct activation *a,
 		       enum pairs_how how, const struct pairs_times *times);
+
+/* The slow calls of a function and its others. */
+struct slow_view {
+	const struct comparison *c; /* empty after an error */
+	uint64_t limit_ns;	    /* slow ones took so long, or longer */
+	struct comparison own;	    /* and what follows: private */
+	size_t room;
+};
+
+/*
+ * 0; -EAGAIN: too few calls have ended; -ENOMEM. In each case timing_slow__end() is to be called
+ * before the next event. `v` must not move.
+ */
+int timing_slow__compare(struct timing *t, const struct timed *f, struct slow_view *v);
+void timing_slow__end(struct slow_view *v);
 /* Writes what is kept of a function. */
 void timing_slow__write(struct timing *t, const struct timed *f);
 void timing_slow__json(struct timing *t, struct json *j, const struct timed *f);
+/* What a wait is called; NULL: it is none. `on`: an enum spent_on. */
+const char *timing_slow__reason(uint32_t on);
+/* Of all functions, what an average slow call took, and an average other one. 0 or -ENOMEM. */
+int timing_slow__draw(struct timing *t, struct call_picture *const pictures[PICTURES]);
 
 #endif /* PYPERF_TIMING_PARTS_H */

@@ -11,7 +11,11 @@
 
 #include "trace/timing_parts.h"
 
-#define CALLEES 5 /* functions called by slow calls that are shown */
+#define ROOM_BYTES   (8U << 20) /* of a comparison of a window */
+#define CALLEES	     5		/* functions called by slow calls that are shown */
+#define CALLERS	     3		/* ways to slow calls that are shown */
+#define CALLERS_ALL  100	/* ... in JSON */
+#define CALLERS_PART 0.01	/* of the calls: a difference that is shown */
 
 static bool is_slow(const struct timing *t, const struct timed *f, enum pairs_how how,
 		    const struct pairs_times *times)
@@ -23,6 +27,8 @@ static bool is_slow(const struct timing *t, const struct timed *f, enum pairs_ho
 		limit = w ? window__limit(w, t->slow.percentile) : UINT64_MAX;
 	return how != PAIRS_LOST && times->total_ns >= limit;
 }
+
+/* ---- times and reasons ----------------------------------------------------------------------- */
 
 /* Total, own, on a CPU, waiting: 4 columns of 12. */
 static void add_times(struct strbuf *b, const struct pairs_times *times)
@@ -37,19 +43,26 @@ static void add_times(struct strbuf *b, const struct pairs_times *times)
 	timing__add_time(b, timing__waiting_ns(times), 12);
 }
 
-static const char *const reasons[TRACE_REASON_CNT] = {
+static const char *const spent_on[SPENT_ON_CNT] = {
 #define X(name, number, text) [number] = (text),
 	TRACE_REASONS(X)
 #undef X
+		[SPENT_CPU] = "on a CPU",
+	[SPENT_WAITING] = "waiting",
 };
 
+const char *timing_slow__reason(uint32_t on)
+{
+	return on == SPENT_CPU ? NULL : on == SPENT_WAITING ? "unknown" : spent_on[on];
+}
+
 /* The longest that is not in `done`; HASH_NONE: none is left of 1% of all or more. */
-static uint32_t next_reason(const double ns[TRACE_REASON_CNT], double all, uint32_t done)
+static uint32_t next_longest(const double ns[SPENT_ON_CNT], double all, uint32_t done)
 {
 	uint32_t best = HASH_NONE;
 
-	for (uint32_t i = 0; i < TRACE_REASON_CNT; i++)
-		if (reasons[i] && !(done >> i & 1) && fabs(ns[i]) >= fmax(fabs(all) / 100, 1) &&
+	for (uint32_t i = 0; i < SPENT_ON_CNT; i++)
+		if (spent_on[i] && !(done >> i & 1) && fabs(ns[i]) >= fmax(fabs(all) / 100, 1) &&
 		    (best == HASH_NONE || fabs(ns[i]) > fabs(ns[best])))
 			best = i;
 	return best;
@@ -58,18 +71,39 @@ static uint32_t next_reason(const double ns[TRACE_REASON_CNT], double all, uint3
 /* "  [lock 32.00 ms, sleep 8.10 ms]": the longest first. */
 static void add_waits(struct strbuf *b, const struct pairs_times *times)
 {
-	double ns[TRACE_REASON_CNT];
+	double ns[SPENT_ON_CNT] = { 0 };
 	uint32_t done = 0, i;
 
 	for (i = 0; i < TRACE_REASON_CNT; i++)
 		ns[i] = 1e3 * times->waits.us[i];
-	while ((i = next_reason(ns, (double)times->total_ns, done)) != HASH_NONE) {
-		strbuf__addf(b, "%s%s ", done ? ", " : "  [", reasons[i]);
+	while ((i = next_longest(ns, (double)times->total_ns, done)) != HASH_NONE) {
+		strbuf__addf(b, "%s%s ", done ? ", " : "  [", spent_on[i]);
 		timing__add_time(b, 1000ULL * times->waits.us[i], 0);
 		done |= 1U << i;
 	}
 	if (done)
 		strbuf__addc(b, ']');
+}
+
+/* "41.20 ms more", or less. */
+static void add_more(struct strbuf *b, double ns, int width)
+{
+	timing__add_time(b, (uint64_t)fabs(ns), width);
+	strbuf__addz(b, ns < 0 ? " less" : " more");
+}
+
+/* "lock 40.00 ms more, sleep 8.10 ms less": the greatest difference first. False: there is none. */
+static bool add_more_on(struct strbuf *b, const double ns[SPENT_ON_CNT], double all,
+			const char *before)
+{
+	uint32_t done = 0, i;
+
+	while ((i = next_longest(ns, all, done)) != HASH_NONE) {
+		strbuf__addf(b, "%s%s ", done ? ", " : before, spent_on[i]);
+		add_more(b, ns[i], 0);
+		done |= 1U << i;
+	}
+	return done;
 }
 
 static void times_json(struct json *j, const struct pairs_times *times)
@@ -78,8 +112,8 @@ static void times_json(struct json *j, const struct pairs_times *times)
 	json__uint(j, "own_ns", times->own_ns);
 	json__object(j, "waits");
 	for (uint32_t i = 0; i < TRACE_REASON_CNT; i++)
-		if (reasons[i] && times->waits.us[i])
-			json__uint(j, reasons[i], 1000ULL * times->waits.us[i]);
+		if (spent_on[i] && times->waits.us[i])
+			json__uint(j, spent_on[i], 1000ULL * times->waits.us[i]);
 	json__end(j, '}');
 	if (times->cpu_ns == PAIRS_CPU_UNKNOWN) {
 		json__null(j, "cpu_ns");
@@ -190,151 +224,15 @@ void timing_slow__write_call(struct timing *t, const struct activation *a, const
 		write_slow(t, a, f, how, times);
 }
 
-/* Keeps it if it is one of the slowest. */
-static void keep(struct slow *s, const struct slow_call *call)
-{
-	uint32_t at = s->call_cnt;
-
-	while (at && s->calls[at - 1].times.total_ns < call->times.total_ns)
-		at--;
-	if (at == SLOWEST)
-		return;
-	if (s->call_cnt < SLOWEST)
-		s->call_cnt++;
-	memmove(&s->calls[at + 1], &s->calls[at], (s->call_cnt - 1 - at) * sizeof(*s->calls));
-	s->calls[at] = *call;
-}
-
-static void take_slow(struct timing *t, struct timed *f, const struct activation *a,
-		      enum pairs_how how, const struct pairs_times *times)
-{
-	struct slow_call call = {
-		.start_ns = a->start_ns, .tgid = a->tgid, .tid = a->tid, .times = *times
-	};
-	bool slow;
-
-	if (!t->slow.ns)
-		return;
-	if (!f->slow)
-		f->slow = calloc(1, sizeof(*f->slow));
-	if (!f->slow) {
-		t->err = -ENOMEM;
-		return;
-	}
-	slow = is_slow(t, f, how, times);
-	spent__add(slow ? &f->slow->slow : &f->slow->others, times);
-	waits__add(slow ? &f->slow->slow_waits : &f->slow->other_waits, times);
-	if (!slow)
-		return;
-	if (a->stack)
-		call.stack = *a->stack;
-	keep(f->slow, &call);
-}
-
-/* The sum over all code objects that are this function. */
-static struct slow slow_of(const struct timing *t, const struct timed *f)
-{
-	struct slow sum = { .call_cnt = 0 };
-
-	for (size_t i = 0; i < t->cnt; i++) {
-		const struct timed *part = &t->all[i];
-
-		if (!part->slow ||
-		    (part->code != f->code &&
-		     !(part->named && f->named && part->function.number == f->function.number)))
-			continue;
-		spent__sum(&sum.slow, &part->slow->slow);
-		spent__sum(&sum.others, &part->slow->others);
-		waits__sum(&sum.slow_waits, &part->slow->slow_waits);
-		waits__sum(&sum.other_waits, &part->slow->other_waits);
-		for (uint32_t k = 0; k < part->slow->call_cnt; k++)
-			keep(&sum, &part->slow->calls[k]);
-	}
-	return sum;
-}
-
-static void add_average(struct strbuf *b, const struct spent *s, const struct waits *waits,
-			const char *what)
-{
-	struct pairs_times t = calls__average(s, waits);
-
-	if (!s->cnt)
-		return;
-	strbuf__addf(b, "%20s", "");
-	add_times(b, &t);
-	strbuf__addf(b, "  %s, on average", what);
-	add_waits(b, &t);
-	strbuf__addc(b, '\n');
-}
-
-/* How the slow calls of a function differ from the others, and the slowest. */
-static void write_slowest(struct timing *t, const struct timed *f)
-{
-	struct slow s = slow_of(t, f);
-	struct strbuf *b = &t->line;
-
-	if (!s.slow.cnt)
-		return;
-	strbuf__addf(b, "  %" PRIu64 " of %" PRIu64 " took ", s.slow.cnt,
-		     s.slow.cnt + s.others.cnt);
-	timing__add_time(b, t->slow.ns, 0);
-	strbuf__addf(b, " or longer\n%11s %8s%12s%12s%12s%12s\n", "SECONDS", "THREAD", "TOTAL",
-		     "OWN", "ON CPU", "WAITING");
-	add_average(b, &s.slow, &s.slow_waits, "these");
-	add_average(b, &s.others, &s.other_waits, "the others");
-	for (uint32_t i = 0; i < s.call_cnt; i++) {
-		strbuf__addf(b, "%11.6f %8u", timing__seconds(t, s.calls[i].start_ns),
-			     s.calls[i].tid);
-		add_times(b, &s.calls[i].times);
-		add_waits(b, &s.calls[i].times);
-		timing__say_process(t, b, s.calls[i].tgid, s.calls[i].start_ns);
-		if (s.calls[i].stack.cnt > 1)
-			strbuf__addz(b, "  called by");
-		add_stack(t, b, &s.calls[i].stack, "\n                    ");
-		strbuf__addc(b, '\n');
-	}
-	strbuf__addc(b, '\n');
-	timing__flush_line(t);
-}
-
-static void average_json(struct json *j, const char *key, const struct spent *s,
-			 const struct waits *waits)
-{
-	struct pairs_times t = calls__average(s, waits);
-
-	json__object(j, key);
-	json__uint(j, "count", s->cnt);
-	times_json(j, &t);
-	json__end(j, '}');
-}
-
-static void slowest_json(struct timing *t, struct json *j, const struct timed *f)
-{
-	struct slow s = slow_of(t, f);
-
-	average_json(j, "slow", &s.slow, &s.slow_waits);
-	average_json(j, "others", &s.others, &s.other_waits);
-	json__array(j, "slowest");
-	for (uint32_t i = 0; i < s.call_cnt; i++) {
-		json__object(j, NULL);
-		json__double(j, "seconds", timing__seconds(t, s.calls[i].start_ns));
-		timing__add_process(t, j, s.calls[i].tgid, s.calls[i].start_ns);
-		json__uint(j, "thread", s.calls[i].tid);
-		times_json(j, &s.calls[i].times);
-		stack_json(t, j, &s.calls[i].stack);
-		json__end(j, '}');
-	}
-	json__end(j, ']');
-}
-
-/* ---- the slowest of the last calls ----------------------------------------------------------- */
+/* ---- what is kept ---------------------------------------------------------------------------- */
 
 void timing_slow__note_callee(struct timing *t, const struct activation *a, const struct timed *f,
 			      enum pairs_how how, const struct pairs_times *times)
 {
 	struct called *called;
 
-	if (!t->windows || how == PAIRS_LOST || !a->below || a->below->frame != a->caller)
+	if (!timing_slow__wanted(t) || how == PAIRS_LOST || !a->below ||
+	    a->below->frame != a->caller)
 		return;
 	called = a->below->note;
 	if (called__add(&called, f->first, times))
@@ -342,16 +240,34 @@ void timing_slow__note_callee(struct timing *t, const struct activation *a, cons
 	a->below->note = called;
 }
 
-static void take_window(struct timing *t, const struct timed *f, const struct activation *a,
-			const struct pairs_times *times)
+static void take_compared(struct timing *t, struct timed *first, enum comparison_side side,
+			  const struct ended_call *call, const struct called *called)
 {
-	struct window_call call = { .start_ns = a->start_ns,
-				    .tgid = a->tgid,
-				    .tid = a->tid,
-				    .times = *times,
-				    .stack = a->stack };
+	if (!first->compared) {
+		first->compared = malloc(sizeof(*first->compared));
+		if (!first->compared) {
+			t->err = -ENOMEM;
+			return;
+		}
+		comparison__init(first->compared, &t->slow_room);
+	}
+	if (comparison__add(first->compared, side, call, called))
+		t->err = -ENOMEM;
+}
+
+void timing_slow__take(struct timing *t, struct timed *f, const struct activation *a,
+		       enum pairs_how how, const struct pairs_times *times)
+{
+	struct ended_call call = { .start_ns = a->start_ns,
+				   .tgid = a->tgid,
+				   .tid = a->tid,
+				   .times = *times,
+				   .stack = a->stack };
 	struct timed *first = &t->all[f->first];
 
+	if (t->slow.ns)
+		take_compared(t, first, is_slow(t, f, how, times) ? SIDE_SLOW : SIDE_OTHERS, &call,
+			      a->note);
 	if (!t->windows)
 		return;
 	if (!first->window)
@@ -360,94 +276,118 @@ static void take_window(struct timing *t, const struct timed *f, const struct ac
 		t->err = -ENOMEM;
 }
 
-void timing_slow__take(struct timing *t, struct timed *f, const struct activation *a,
-		       enum pairs_how how, const struct pairs_times *times)
+int timing_slow__compare(struct timing *t, const struct timed *f, struct slow_view *v)
 {
-	take_slow(t, f, a, how, times);
-	take_window(t, f, a, times);
+	const struct timed *first = &t->all[f->first];
+	int err;
+
+	*v = (struct slow_view){ .limit_ns = t->slow.ns, .room = ROOM_BYTES };
+	v->c = &v->own;
+	comparison__init(&v->own, &v->room);
+	if (!t->windows) {
+		if (!first->compared)
+			return -EAGAIN;
+		v->c = first->compared;
+		return 0;
+	}
+	err = first->window
+		      ? window__split(first->window, t->slow.percentile, &v->own, &v->limit_ns)
+		      : -EAGAIN;
+	if (err == -ENOMEM)
+		t->err = err;
+	return err;
 }
 
-static void add_percent(struct strbuf *b, const struct timing *t)
+void timing_slow__end(struct slow_view *v)
 {
-	strbuf__addf(b, "the slowest %.3g%%", 100 - t->slow.percentile);
+	comparison__free(&v->own);
 }
 
-/* "41.20 ms more", or less. */
-static void add_more(struct strbuf *b, double ns, int width)
+/* ---- for people ------------------------------------------------------------------------------ */
+
+static void add_average(struct strbuf *b, const struct comparison *c, enum comparison_side side)
 {
-	timing__add_time(b, (uint64_t)fabs(ns), width);
-	strbuf__addz(b, ns < 0 ? " less" : " more");
+	struct pairs_times t = comparison__average(c, side);
+
+	if (!c->spent[side].cnt)
+		return;
+	strbuf__addf(b, "%20s", "");
+	add_times(b, &t);
+	strbuf__addf(b, "  %s, on average", side == SIDE_SLOW ? "these" : "the others");
+	add_waits(b, &t);
+	strbuf__addc(b, '\n');
 }
 
-static double more_waiting(const struct comparison *c, const struct callee_difference *d)
+static double calls_each(const struct comparison *c, const struct callee_difference *d,
+			 enum comparison_side side)
 {
-	struct pairs_times slow = spent__average(&d->slow), others = spent__average(&d->others);
-
-	return (double)timing__waiting_ns(&slow) * (double)d->slow.cnt / (double)c->slow.cnt -
-	       (c->others.cnt ? (double)timing__waiting_ns(&others) * (double)d->others.cnt /
-					(double)c->others.cnt
-			      : 0);
-}
-
-static double calls_each(const struct spent *calls, const struct spent *of)
-{
-	return of->cnt ? (double)calls->cnt / (double)of->cnt : 0;
+	return c->spent[side].cnt ? (double)d->cnt[side] / (double)c->spent[side].cnt : 0;
 }
 
 static void add_callee_name(struct timing *t, struct strbuf *b, uint32_t who)
 {
-	if (who == CALLEE_OTHERS) {
-		strbuf__addz(b, "other functions");
+	if (who >= CALLEE_ITSELF) {
+		strbuf__addz(b, who == CALLEE_ITSELF ? "itself" : "other functions");
 		return;
 	}
 	str_sanitise(b, t->all[who].function.name, t->all[who].function.name_len, 0);
 	timing__add_place(b, &t->all[who].function);
 }
 
-/* What makes less than 1% of the difference is left out. */
+/* What makes less than 1% of the difference is left out, but for the function itself. */
 static void add_callees(struct timing *t, struct strbuf *b, const struct comparison *c, double all)
 {
-	for (size_t i = 0; i < c->callee_cnt && i < CALLEES; i++) {
-		const struct callee_difference *d = &c->callees[i];
-		double slow = calls_each(&d->slow, &c->slow);
-		double others = calls_each(&d->others, &c->others);
+	size_t cnt;
+	struct callee_difference *callees = comparison__callees(c, &cnt);
 
-		if (fabs(d->more_ns) < fabs(all) / 100)
-			return;
+	if (!callees)
+		t->err = -ENOMEM;
+	for (size_t i = 0; callees && i < cnt && i <= CALLEES; i++) {
+		const struct callee_difference *d = &callees[i];
+		double slow = calls_each(c, d, SIDE_SLOW), others = calls_each(c, d, SIDE_OTHERS);
+
+		if (i && fabs(d->more_ns) < fabs(all) / 100)
+			break;
 		add_more(b, d->more_ns, 18);
 		strbuf__addz(b, " in ");
 		add_callee_name(t, b, d->who);
-		strbuf__addz(b, ", of that waiting ");
-		add_more(b, more_waiting(c, d), 0);
+		add_more_on(b, d->more_on, d->more_ns, ": ");
 		if (fabs(slow - others) >= 0.005)
 			strbuf__addf(b, "; called %.2f times, else %.2f", slow, others);
 		strbuf__addc(b, '\n');
 	}
+	free(callees);
 }
 
-/* " (lock 40.00 ms more, sleep 8.10 ms less)": what a slow call waits for more than another one. */
-static void add_reasons(struct strbuf *b, const struct pairs_times *slow,
-			const struct pairs_times *others)
+/* From where slow calls come oftener than others. */
+static void add_callers(struct timing *t, struct strbuf *b, const struct comparison *c,
+			const struct timed *f)
 {
-	double ns[TRACE_REASON_CNT], all = (double)slow->total_ns - (double)others->total_ns;
-	uint32_t done = 0, i;
+	size_t cnt;
+	const struct compared_stack **stacks = comparison__stacks(c, &cnt);
 
-	for (i = 0; i < TRACE_REASON_CNT; i++)
-		ns[i] = 1e3 * ((double)slow->waits.us[i] - (double)others->waits.us[i]);
-	while ((i = next_reason(ns, all, done)) != HASH_NONE) {
-		strbuf__addf(b, "%s%s ", done ? ", " : " (", reasons[i]);
-		add_more(b, ns[i], 0);
-		done |= 1U << i;
+	if (!stacks)
+		t->err = -ENOMEM;
+	for (size_t i = 0; stacks && i < cnt && i < CALLERS; i++) {
+		double slow = comparison__share(c, stacks[i], SIDE_SLOW);
+		double others = comparison__share(c, stacks[i], SIDE_OTHERS);
+
+		if (slow - others < CALLERS_PART)
+			break;
+		strbuf__addf(b, "  %.1f%% of these and %.1f%% of the others: ", 100 * slow,
+			     100 * others);
+		str_sanitise(b, f->function.name, f->function.name_len, 0);
+		add_stack(t, b, &stacks[i]->stack, " < ");
+		strbuf__addc(b, '\n');
 	}
-	if (done)
-		strbuf__addc(b, ')');
+	free(stacks);
 }
 
 static void add_difference(struct timing *t, struct strbuf *b, const struct comparison *c)
 {
-	struct pairs_times slow = calls__average(&c->slow, &c->slow_waits);
-	struct pairs_times others = calls__average(&c->others, &c->other_waits);
-	double all = (double)slow.total_ns - (double)others.total_ns;
+	struct pairs_times slow = comparison__average(c, SIDE_SLOW);
+	struct pairs_times others = comparison__average(c, SIDE_OTHERS);
+	double all = (double)slow.total_ns - (double)others.total_ns, ns[SPENT_ON_CNT] = { 0 };
 
 	strbuf__addz(b, "  a slow call takes ");
 	add_more(b, all, 0);
@@ -459,14 +399,15 @@ static void add_difference(struct timing *t, struct strbuf *b, const struct comp
 			 0);
 		strbuf__addz(b, " waiting");
 	}
-	add_reasons(b, &slow, &others);
+	for (uint32_t i = 0; i < TRACE_REASON_CNT; i++)
+		ns[i] = 1e3 * ((double)slow.waits.us[i] - (double)others.waits.us[i]);
+	if (add_more_on(b, ns, all, " ("))
+		strbuf__addc(b, ')');
 	strbuf__addc(b, '\n');
-	add_more(b, (double)slow.own_ns - (double)others.own_ns, 18);
-	strbuf__addz(b, " in itself\n");
 	add_callees(t, b, c, all);
 }
 
-static void add_slowest(struct timing *t, struct strbuf *b, const struct window_call *call)
+static void add_slowest(struct timing *t, struct strbuf *b, const struct ended_call *call)
 {
 	strbuf__addf(b, "%11.6f %8u", timing__seconds(t, call->start_ns), call->tid);
 	add_times(b, &call->times);
@@ -479,111 +420,189 @@ static void add_slowest(struct timing *t, struct strbuf *b, const struct window_
 	strbuf__addc(b, '\n');
 }
 
-/* What the slowest calls of a function do that the others do not. */
-static void write_comparison(struct timing *t, const struct timed *f)
+static void add_percent(struct strbuf *b, const struct timing *t)
+{
+	strbuf__addf(b, "the slowest %.3g%%", 100 - t->slow.percentile);
+}
+
+/* How many calls are slow, and from which time on. */
+static void add_cnt(const struct timing *t, struct strbuf *b, const struct timed *f,
+		    const struct slow_view *v)
+{
+	uint64_t slow = v->c->spent[SIDE_SLOW].cnt, all = slow + v->c->spent[SIDE_OTHERS].cnt;
+
+	if (!t->windows) {
+		strbuf__addf(b, "  %" PRIu64 " of %" PRIu64 " took ", slow, all);
+		timing__add_time(b, v->limit_ns, 0);
+		strbuf__addz(b, " or longer\n");
+		return;
+	}
+	strbuf__addf(b, "  %" PRIu64 " of the last %" PRIu64 " are ", slow, all);
+	add_percent(b, t);
+	strbuf__addz(b, ", with ");
+	timing__add_time(b, v->limit_ns, 0);
+	strbuf__addf(b, " or more%s\n",
+		     window__is_cut(t->all[f->first].window) ? " (older ones had no room)" : "");
+}
+
+static void add_comparison(struct timing *t, struct strbuf *b, const struct timed *f,
+			   const struct slow_view *v)
+{
+	const struct comparison *c = v->c;
+
+	add_cnt(t, b, f, v);
+	strbuf__addf(b, "%11s %8s%12s%12s%12s%12s\n", "SECONDS", "THREAD", "TOTAL", "OWN", "ON CPU",
+		     "WAITING");
+	add_average(b, c, SIDE_SLOW);
+	add_average(b, c, SIDE_OTHERS);
+	if (c->spent[SIDE_OTHERS].cnt) {
+		add_difference(t, b, c);
+		add_callers(t, b, c, f);
+	}
+	for (size_t i = 0; i < c->slowest_cnt; i++)
+		add_slowest(t, b, &c->slowest[i].call);
+	strbuf__addc(b, '\n');
+}
+
+void timing_slow__write(struct timing *t, const struct timed *f)
 {
 	const struct window *w = t->all[f->first].window;
 	struct strbuf *b = &t->line;
-	struct comparison c;
-	int err = w ? window__compare(w, t->slow.percentile, &c) : -EAGAIN;
+	struct slow_view v;
+	int err;
 
-	if (err == -EAGAIN) {
+	if (!timing_slow__wanted(t))
+		return;
+	err = timing_slow__compare(t, f, &v);
+	if (!err && v.c->spent[SIDE_SLOW].cnt) {
+		add_comparison(t, b, f, &v);
+	} else if (err == -EAGAIN && t->windows) {
 		strbuf__addf(b, "  %zu calls have ended: from %d on it is told which are ",
 			     w ? window__cnt(w) : 0, WINDOW_ENOUGH);
 		add_percent(b, t);
 		strbuf__addz(b, "\n\n");
-		timing__flush_line(t);
-		return;
 	}
-	if (err) {
-		t->err = err;
-		return;
-	}
-	strbuf__addf(b, "  %" PRIu64 " of the last %zu are ", c.slow.cnt, c.cnt);
-	add_percent(b, t);
-	strbuf__addz(b, ", with ");
-	timing__add_time(b, c.limit_ns, 0);
-	strbuf__addf(b, " or more%s\n", window__is_cut(w) ? " (older ones had no room)" : "");
-	strbuf__addf(b, "%11s %8s%12s%12s%12s%12s\n", "SECONDS", "THREAD", "TOTAL", "OWN", "ON CPU",
-		     "WAITING");
-	add_average(b, &c.slow, &c.slow_waits, "these");
-	add_average(b, &c.others, &c.other_waits, "the others");
-	add_difference(t, b, &c);
-	for (size_t i = 0; i < c.slowest_cnt; i++)
-		add_slowest(t, b, &c.slowest[i]);
-	strbuf__addc(b, '\n');
+	timing_slow__end(&v);
 	timing__flush_line(t);
-	comparison__free(&c);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void average_json(struct json *j, const char *key, const struct comparison *c,
+			 enum comparison_side side)
+{
+	struct pairs_times t = comparison__average(c, side);
+
+	json__object(j, key);
+	json__uint(j, "count", c->spent[side].cnt);
+	times_json(j, &t);
+	json__end(j, '}');
+}
+
+static double more_waiting(const struct callee_difference *d)
+{
+	return d->more_ns - d->more_on[SPENT_CPU] - d->more_on[SPENT_SOMEHOW];
+}
+
+/* The members of the open object that say how slow calls differ there. */
+static void more_json(struct json *j, const struct callee_difference *d)
+{
+	json__double(j, "more_ns", d->more_ns);
+	json__double(j, "more_waiting_ns", more_waiting(d));
+	json__object(j, "more");
+	for (uint32_t i = 0; i < SPENT_ON_CNT; i++)
+		if (spent_on[i] && d->more_on[i] != 0)
+			json__double(j, spent_on[i], d->more_on[i]);
+	json__end(j, '}');
+}
+
+static void callee_json(struct timing *t, struct json *j, const struct comparison *c,
+			const struct callee_difference *d)
+{
+	const struct py_function *f = d->who == CALLEE_OTHERS ? NULL : &t->all[d->who].function;
+
+	json__object(j, NULL);
+	json__string(j, "function", f ? f->name : "other functions", f ? f->name_len : 15);
+	json__string(j, "file", f ? f->file : "", f ? f->file_len : 0);
+	json__uint(j, "line", f ? f->first_line : 0);
+	more_json(j, d);
+	json__double(j, "slow_calls", calls_each(c, d, SIDE_SLOW));
+	json__double(j, "other_calls", calls_each(c, d, SIDE_OTHERS));
+	json__end(j, '}');
 }
 
 static void callees_json(struct timing *t, struct json *j, const struct comparison *c)
 {
-	json__array(j, "callees");
-	for (size_t i = 0; i < c->callee_cnt; i++) {
-		const struct callee_difference *d = &c->callees[i];
-		const struct py_function *f =
-			d->who == CALLEE_OTHERS ? NULL : &t->all[d->who].function;
+	const struct callee_difference none = { .who = CALLEE_ITSELF };
+	size_t cnt, i;
+	struct callee_difference *callees = comparison__callees(c, &cnt);
 
+	if (!callees)
+		t->err = -ENOMEM;
+	i = callees && cnt && callees[0].who == CALLEE_ITSELF;
+	json__object(j, "itself");
+	more_json(j, i ? callees : &none);
+	json__end(j, '}');
+	json__array(j, "callees");
+	for (; callees && i < cnt; i++)
+		callee_json(t, j, c, &callees[i]);
+	json__end(j, ']');
+	free(callees);
+}
+
+static void callers_json(struct timing *t, struct json *j, const struct comparison *c)
+{
+	size_t cnt;
+	const struct compared_stack **stacks = comparison__stacks(c, &cnt);
+
+	if (!stacks)
+		t->err = -ENOMEM;
+	json__array(j, "called_by");
+	for (size_t i = 0; stacks && i < cnt && i < CALLERS_ALL; i++) {
 		json__object(j, NULL);
-		json__string(j, "function", f ? f->name : "other functions", f ? f->name_len : 15);
-		json__string(j, "file", f ? f->file : "", f ? f->file_len : 0);
-		json__uint(j, "line", f ? f->first_line : 0);
-		json__double(j, "more_ns", d->more_ns);
-		json__double(j, "more_waiting_ns", more_waiting(c, d));
-		json__double(j, "slow_calls", calls_each(&d->slow, &c->slow));
-		json__double(j, "other_calls", calls_each(&d->others, &c->others));
+		json__uint(j, "slow_calls", stacks[i]->cnt[SIDE_SLOW]);
+		json__uint(j, "other_calls", stacks[i]->cnt[SIDE_OTHERS]);
+		stack_json(t, j, &stacks[i]->stack);
 		json__end(j, '}');
 	}
 	json__end(j, ']');
+	free(stacks);
 }
 
-static void comparison_json(struct timing *t, struct json *j, const struct timed *f)
+static void slowest_json(struct timing *t, struct json *j, const struct comparison *c)
 {
-	const struct window *w = t->all[f->first].window;
-	struct comparison c = { .cnt = 0 };
-	int err = w ? window__compare(w, t->slow.percentile, &c) : -EAGAIN;
-
-	if (err && err != -EAGAIN)
-		t->err = err;
-	json__uint(j, "compared", err ? 0 : c.cnt);
-	if (err)
-		json__null(j, "limit_ns");
-	else
-		json__uint(j, "limit_ns", c.limit_ns);
-	average_json(j, "slow", &c.slow, &c.slow_waits);
-	average_json(j, "others", &c.others, &c.other_waits);
-	callees_json(t, j, &c);
 	json__array(j, "slowest");
-	for (size_t i = 0; i < c.slowest_cnt; i++) {
-		static const struct pairs_stack none = { .cnt = 0 };
-		const struct window_call *call = &c.slowest[i];
+	for (size_t i = 0; i < c->slowest_cnt; i++) {
+		const struct ended_call *call = &c->slowest[i].call;
 
 		json__object(j, NULL);
 		json__double(j, "seconds", timing__seconds(t, call->start_ns));
 		timing__add_process(t, j, call->tgid, call->start_ns);
 		json__uint(j, "thread", call->tid);
 		times_json(j, &call->times);
-		stack_json(t, j, call->stack ? call->stack : &none);
+		stack_json(t, j, &c->slowest[i].stack);
 		json__end(j, '}');
 	}
 	json__end(j, ']');
-	comparison__free(&c);
-}
-
-/* ---- both ------------------------------------------------------------------------------------ */
-
-void timing_slow__write(struct timing *t, const struct timed *f)
-{
-	if (t->slow.ns)
-		write_slowest(t, f);
-	if (t->windows)
-		write_comparison(t, f);
 }
 
 void timing_slow__json(struct timing *t, struct json *j, const struct timed *f)
 {
-	if (t->slow.ns)
-		slowest_json(t, j, f);
-	if (t->windows)
-		comparison_json(t, j, f);
+	struct slow_view v;
+	int err;
+
+	if (!timing_slow__wanted(t))
+		return;
+	err = timing_slow__compare(t, f, &v);
+	json__uint(j, "compared", v.c->spent[SIDE_SLOW].cnt + v.c->spent[SIDE_OTHERS].cnt);
+	if (err && t->windows)
+		json__null(j, "limit_ns");
+	else
+		json__uint(j, "limit_ns", v.limit_ns);
+	average_json(j, "slow", v.c, SIDE_SLOW);
+	average_json(j, "others", v.c, SIDE_OTHERS);
+	callees_json(t, j, v.c);
+	callers_json(t, j, v.c);
+	slowest_json(t, j, v.c);
+	timing_slow__end(&v);
 }

@@ -2,16 +2,13 @@
 #include "trace/window.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 
 #define STACK_BUCKETS	 4096 /* a power of two */
-#define DIFFERENCES_MAX	 256  /* functions called that are told apart */
-#define CALLED_FIRST	 4
-#define ALLOCATION_BYTES 16 /* what malloc() needs beside a block */
+#define ALLOCATION_BYTES 16   /* what malloc() needs beside a block */
 
 /* Equal stacks of calls, of all windows. */
 struct shared_stack {
@@ -25,10 +22,9 @@ struct shared_stack {
 
 struct kept {
 	struct kept *newer;
-	struct window_call call;
+	struct ended_call call;
 	struct shared_stack *stack; /* NULL: it is not known */
-	uint32_t called_cnt;
-	struct callee called[];
+	struct called called;	    /* the last member */
 };
 
 struct window {
@@ -53,129 +49,15 @@ struct windows {
 	uint64_t *totals; /* WINDOW_CALLS, scratch */
 };
 
-/* ---- sums ------------------------------------------------------------------------------------ */
-
-void spent__add(struct spent *s, const struct pairs_times *times)
-{
-	s->cnt++;
-	s->total_ns += times->total_ns;
-	s->own_ns += times->own_ns;
-	if (times->cpu_ns == PAIRS_CPU_UNKNOWN)
-		return;
-	s->cpu_cnt++;
-	s->cpu_total_ns += times->total_ns;
-	s->cpu_ns += times->cpu_ns;
-}
-
-void spent__sum(struct spent *sum, const struct spent *s)
-{
-	sum->cnt += s->cnt;
-	sum->total_ns += s->total_ns;
-	sum->own_ns += s->own_ns;
-	sum->cpu_cnt += s->cpu_cnt;
-	sum->cpu_total_ns += s->cpu_total_ns;
-	sum->cpu_ns += s->cpu_ns;
-}
-
-struct pairs_times spent__average(const struct spent *s)
-{
-	struct pairs_times t = { .cpu_ns = PAIRS_CPU_UNKNOWN };
-
-	if (!s->cnt)
-		return t;
-	t.total_ns = s->total_ns / s->cnt;
-	t.own_ns = s->own_ns / s->cnt;
-	if (s->cpu_total_ns)
-		t.cpu_ns = (uint64_t)((double)t.total_ns * (double)s->cpu_ns /
-				      (double)s->cpu_total_ns);
-	return t;
-}
-
-void waits__add(struct waits *w, const struct pairs_times *times)
-{
-	for (size_t i = 0; i < TRACE_REASON_CNT; i++)
-		w->us[i] += times->waits.us[i];
-}
-
-void waits__sum(struct waits *sum, const struct waits *w)
-{
-	for (size_t i = 0; i < TRACE_REASON_CNT; i++)
-		sum->us[i] += w->us[i];
-}
-
-struct pairs_times calls__average(const struct spent *s, const struct waits *w)
-{
-	struct pairs_times t = spent__average(s);
-
-	for (size_t i = 0; i < TRACE_REASON_CNT && s->cnt; i++)
-		t.waits.us[i] = (uint32_t)(w->us[i] / s->cnt);
-	return t;
-}
-
-/* ---- what a call has called ------------------------------------------------------------------ */
-
-/* Room for one more. The block may move. */
-static int grow_called(struct called **c)
-{
-	uint32_t cnt = *c ? (*c)->cnt : 0, cap = cnt ? 2 * cnt : CALLED_FIRST;
-	struct called *grown;
-
-	if (*c && cnt < (*c)->cap)
-		return 0;
-	grown = realloc(*c, sizeof(*grown) + cap * sizeof(*grown->all));
-	if (!grown)
-		return -ENOMEM;
-	grown->cnt = cnt;
-	grown->cap = cap;
-	*c = grown;
-	return 0;
-}
-
-int called__add(struct called **c, uint32_t who, const struct pairs_times *times)
-{
-	uint32_t cnt = *c ? (*c)->cnt : 0, i = 0;
-
-	while (i < cnt && (*c)->all[i].who != who)
-		i++;
-	/* The last place is for all that found none. */
-	if (i == cnt && cnt >= CALLEES_MAX - 1) {
-		who = CALLEE_OTHERS;
-		i = cnt == CALLEES_MAX ? CALLEES_MAX - 1 : cnt;
-	}
-	if (i == cnt) {
-		if (grow_called(c))
-			return -ENOMEM;
-		(*c)->all[(*c)->cnt++] = (struct callee){ .who = who };
-	}
-	spent__add(&(*c)->all[i].spent, times);
-	return 0;
-}
-
 /* ---- stacks ---------------------------------------------------------------------------------- */
-
-static bool is_same_stack(const struct pairs_stack *a, const struct pairs_stack *b)
-{
-	return a->cnt == b->cnt && a->cut == b->cut &&
-	       !memcmp(a->codes, b->codes, a->cnt * sizeof(*a->codes)) &&
-	       !memcmp(a->offsets, b->offsets, a->cnt * sizeof(*a->offsets));
-}
-
-static uint64_t hash_stack(const struct windows *all, const struct pairs_stack *s)
-{
-	uint64_t parts[3] = { hash_bytes(&all->key, s->codes, s->cnt * sizeof(*s->codes)),
-			      hash_bytes(&all->key, s->offsets, s->cnt * sizeof(*s->offsets)),
-			      s->cnt };
-
-	return hash_bytes(&all->key, parts, sizeof(parts));
-}
 
 /* Without memory there is none. */
 static struct shared_stack *share_stack(struct windows *all, const struct pairs_stack *stack)
 {
-	uint64_t hash = hash_stack(all, stack);
+	uint64_t hash = pairs_stack__hash(stack, &all->key);
 	struct shared_stack **bucket = &all->stacks[hash & (STACK_BUCKETS - 1)], *s = *bucket;
 
-	while (s && (s->hash != hash || !is_same_stack(&s->stack, stack)))
+	while (s && (s->hash != hash || !pairs_stack__is_same(&s->stack, stack)))
 		s = s->next;
 	if (!s) {
 		s = malloc(sizeof(*s));
@@ -258,7 +140,7 @@ static void drop_oldest(struct window *w)
 	if (!w->oldest)
 		w->newest = NULL;
 	w->cnt--;
-	w->all->bytes -= bytes_of(k->called_cnt);
+	w->all->bytes -= bytes_of(k->called.cnt);
 	leave_stack(w->all, k->stack);
 	free(k);
 }
@@ -279,7 +161,7 @@ static bool make_room(struct window *w)
 	return true;
 }
 
-int window__add(struct window *w, const struct window_call *call, const struct called *called)
+int window__add(struct window *w, const struct ended_call *call, const struct called *called)
 {
 	uint32_t called_cnt = called ? called->cnt : 0;
 	struct kept *k;
@@ -298,11 +180,11 @@ int window__add(struct window *w, const struct window_call *call, const struct c
 	k = malloc(bytes_of(called_cnt));
 	if (!k)
 		return -ENOMEM;
-	*k = (struct kept){ .call = *call, .called_cnt = called_cnt };
+	*k = (struct kept){ .call = *call, .called = { .cnt = called_cnt } };
 	k->stack = call->stack ? share_stack(w->all, call->stack) : NULL;
 	k->call.stack = k->stack ? &k->stack->stack : NULL;
 	if (called_cnt)
-		memcpy(k->called, called->all, called_cnt * sizeof(*k->called));
+		memcpy(k->called.all, called->all, called_cnt * sizeof(*k->called.all));
 	if (w->newest)
 		w->newest->newer = k;
 	else
@@ -412,40 +294,6 @@ uint64_t window__limit(struct window *w, double percentile)
 	return w->limit_ns;
 }
 
-/* ---- the difference -------------------------------------------------------------------------- */
-
-/* The last one is for all functions that find no place. */
-static struct callee_difference *difference_of(struct comparison *c, uint32_t who)
-{
-	size_t i = 0;
-
-	while (i < c->callee_cnt && c->callees[i].who != who)
-		i++;
-	if (i == c->callee_cnt && i >= DIFFERENCES_MAX - 1) {
-		who = CALLEE_OTHERS;
-		i = DIFFERENCES_MAX - 1;
-	}
-	if (i == c->callee_cnt)
-		c->callees[c->callee_cnt++] = (struct callee_difference){ .who = who };
-	return &c->callees[i];
-}
-
-/* Keeps it if it is one of the slowest. */
-static void keep_slowest(struct comparison *c, const struct window_call *call)
-{
-	size_t at = c->slowest_cnt;
-
-	while (at && c->slowest[at - 1].times.total_ns < call->times.total_ns)
-		at--;
-	if (at == SLOWEST)
-		return;
-	if (c->slowest_cnt < SLOWEST)
-		c->slowest_cnt++;
-	memmove(&c->slowest[at + 1], &c->slowest[at],
-		(c->slowest_cnt - 1 - at) * sizeof(*c->slowest));
-	c->slowest[at] = *call;
-}
-
 static size_t count_above(const struct window *w, uint64_t limit_ns)
 {
 	size_t cnt = 0;
@@ -455,64 +303,23 @@ static size_t count_above(const struct window *w, uint64_t limit_ns)
 	return cnt;
 }
 
-static void add_kept(struct comparison *c, const struct kept *k, bool slow)
-{
-	spent__add(slow ? &c->slow : &c->others, &k->call.times);
-	waits__add(slow ? &c->slow_waits : &c->other_waits, &k->call.times);
-	for (uint32_t i = 0; i < k->called_cnt; i++) {
-		struct callee_difference *d = difference_of(c, k->called[i].who);
-
-		spent__sum(slow ? &d->slow : &d->others, &k->called[i].spent);
-	}
-	if (slow)
-		keep_slowest(c, &k->call);
-}
-
-static double each(uint64_t ns, const struct spent *of)
-{
-	return of->cnt ? (double)ns / (double)of->cnt : 0;
-}
-
-static int by_difference(const void *a, const void *b)
-{
-	const struct callee_difference *x = a, *y = b;
-
-	if (fabs(x->more_ns) != fabs(y->more_ns))
-		return fabs(x->more_ns) < fabs(y->more_ns) ? 1 : -1;
-	return (x->who > y->who) - (x->who < y->who);
-}
-
-int window__compare(const struct window *w, double percentile, struct comparison *out)
+int window__split(const struct window *w, double percentile, struct comparison *c,
+		  uint64_t *limit_ns)
 {
 	size_t equal;
+	int err = 0;
 
-	*out = (struct comparison){ .cnt = w->cnt };
 	if (w->cnt < WINDOW_ENOUGH)
 		return -EAGAIN;
-	out->callees = calloc(DIFFERENCES_MAX, sizeof(*out->callees));
-	if (!out->callees)
-		return -ENOMEM;
-	out->limit_ns = find_limit(w, percentile);
+	*limit_ns = find_limit(w, percentile);
 	/* Of calls that took equally long, the first ones are among the slowest. */
-	equal = slow_cnt(w, percentile) - count_above(w, out->limit_ns);
-	for (const struct kept *k = w->oldest; k; k = k->newer) {
-		bool is_equal = k->call.times.total_ns == out->limit_ns;
+	equal = slow_cnt(w, percentile) - count_above(w, *limit_ns);
+	for (const struct kept *k = w->oldest; k && !err; k = k->newer) {
+		bool is_equal = k->call.times.total_ns == *limit_ns;
+		bool slow = k->call.times.total_ns > *limit_ns || (is_equal && equal);
 
-		add_kept(out, k, k->call.times.total_ns > out->limit_ns || (is_equal && equal));
+		err = comparison__add(c, slow ? SIDE_SLOW : SIDE_OTHERS, &k->call, &k->called);
 		equal -= is_equal && equal;
 	}
-	for (size_t i = 0; i < out->callee_cnt; i++) {
-		struct callee_difference *d = &out->callees[i];
-
-		d->more_ns =
-			each(d->slow.total_ns, &out->slow) - each(d->others.total_ns, &out->others);
-	}
-	qsort(out->callees, out->callee_cnt, sizeof(*out->callees), by_difference);
-	return 0;
-}
-
-void comparison__free(struct comparison *c)
-{
-	free(c->callees);
-	*c = (struct comparison){ .cnt = 0 };
+	return err;
 }

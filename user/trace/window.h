@@ -8,10 +8,7 @@
  *	w = window__new(all);
  *	window__add(w, &call, stack, called);
  *	...
- *	if (!window__compare(w, percentile, &c)) {
- *		c.slow, c.others: times on average; c.callees: the same by function called
- *		comparison__free(&c);
- *	}
+ *	window__split(w, percentile, &c, &limit_ns);	the slow ones, and the others
  *
  * Calls stay until there are WINDOW_CALLS newer ones of the function, or until all windows together
  * need more than WINDOWS_BYTES: then windows with more than WINDOW_ENOUGH calls become shorter.
@@ -21,57 +18,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/pairs.h"
+#include "trace/comparison.h"
 
 #define WINDOW_CALLS  10000
 #define WINDOW_ENOUGH 200	   /* calls, before any can be called slow */
 #define WINDOWS_BYTES (128U << 20) /* of all windows */
-#define CALLEES_MAX   32	   /* of one call; what else it called is CALLEE_OTHERS */
-#define CALLEE_OTHERS UINT32_MAX
-
-/* Sums of calls. */
-struct spent {
-	uint64_t cnt, total_ns, own_ns;
-	uint64_t cpu_cnt, cpu_total_ns, cpu_ns; /* of those whose CPU time is known */
-};
-
-void spent__add(struct spent *s, const struct pairs_times *times);
-void spent__sum(struct spent *sum, const struct spent *s);
-/* Of one call. */
-struct pairs_times spent__average(const struct spent *s);
-
-/* What calls waited for, by enum trace_reason: sums. */
-struct waits {
-	uint64_t us[TRACE_REASON_CNT];
-};
-
-void waits__add(struct waits *w, const struct pairs_times *times);
-void waits__sum(struct waits *sum, const struct waits *w);
-/* spent__average() with what a call waited for. */
-struct pairs_times calls__average(const struct spent *s, const struct waits *w);
-
-/* A function that was called, by a number of the caller's choice. */
-struct callee {
-	uint32_t who;
-	struct spent spent;
-};
-
-/* What one call has called, in one block of malloc(). */
-struct called {
-	uint32_t cnt, cap;
-	struct callee all[];
-};
-
-/* Adds to `*c`, which may be NULL. 0 or -ENOMEM. */
-int called__add(struct called **c, uint32_t who, const struct pairs_times *times);
-
-/* A call of a window. Borrowed until the next one is added. */
-struct window_call {
-	uint64_t start_ns;
-	uint32_t tgid, tid;
-	struct pairs_times times;
-	const struct pairs_stack *stack; /* NULL: it is not known */
-};
 
 struct windows;
 struct window;
@@ -83,7 +34,7 @@ struct window *window__new(struct windows *all);  /* owned by `all`; NULL: no me
 void window__free(struct window *w);		  /* before the others; NULL: nothing */
 
 /* `call` and `called` (or NULL) are copied. 0 or -ENOMEM. */
-int window__add(struct window *w, const struct window_call *call, const struct called *called);
+int window__add(struct window *w, const struct ended_call *call, const struct called *called);
 
 /* Calls that it has had: more than it holds, if some have gone. */
 size_t window__cnt(const struct window *w);
@@ -96,26 +47,11 @@ bool window__is_cut(const struct window *w);
  */
 uint64_t window__limit(struct window *w, double percentile);
 
-#define SLOWEST 5
-
-/* The slowest calls of a window against its others. */
-struct comparison {
-	size_t cnt;	   /* calls that were compared */
-	uint64_t limit_ns; /* the slow ones took so long, or longer */
-	struct spent slow, others;
-	struct waits slow_waits, other_waits;
-	struct window_call slowest[SLOWEST]; /* the slowest first */
-	size_t slowest_cnt;
-	struct callee_difference {
-		uint32_t who;
-		struct spent slow, others; /* cnt: calls of it, by all of the slow, or other ones */
-		double more_ns;		   /* for each slow call than for each other one */
-	} * callees;			   /* the greatest difference first */
-	size_t callee_cnt;
-};
-
-/* 0; -EAGAIN: there are fewer calls than WINDOW_ENOUGH; -ENOMEM. */
-int window__compare(const struct window *w, double percentile, struct comparison *out);
-void comparison__free(struct comparison *c);
+/*
+ * Adds all its calls to `c`, and tells how long a slow one takes at least. Stacks are borrowed, as
+ * of comparison__add(). 0; -EAGAIN: there are fewer calls than WINDOW_ENOUGH; -ENOMEM.
+ */
+int window__split(const struct window *w, double percentile, struct comparison *c,
+		  uint64_t *limit_ns);
 
 #endif /* PYPERF_WINDOW_H */

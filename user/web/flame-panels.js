@@ -76,7 +76,7 @@ function showNumbers(node) {
   if (node.parent && funcOfNode(node.parent) >= 0)
     number(list, back ? "Of the callee" : "Of the caller", node.value, node.parent.value, "");
   if (compared) {
-    number(list, "Before", node.base, all.base, count(node.base) + " " + data.many);
+    number(list, data.before, node.base, all.base, count(node.base) + " " + data.many);
     const change = element("dd", deltaText(node.value, node.base), { className: deltaClass(node.value, node.base) });
     list.append(append(element("div"), element("dt", "Change"), change));
   }
@@ -294,7 +294,7 @@ function showGroups() {
 }
 
 function deltaLegend() {
-  return [[-1, "less than before"], [0, "no clear difference"], [1, "more"]].map(([d, text]) => {
+  return [[-1, "less than " + data.before.toLowerCase()], [0, "no clear difference"], [1, "more"]].map(([d, text]) => {
     const chip = element("span", "", { className: "chip" }), dot = element("i");
     dot.style.background = deltaColour(d);
     return append(chip, dot, text);
