@@ -151,9 +151,9 @@ print(json.dumps({"pids": pids, "truth": truth, "lines": lines}))
 """
 
 
-def slowest_of(any_python, another_python, calls, mode):
+def slowest_of(any_python, another_python, calls, mode, *more):
     functions = ("wait_elsewhere", "compute", "fail")
-    options = [mode, "--slow", "p99", *[word for f in functions for word in ("-f", f)]]
+    options = [mode, "--slow", "p99", *map(str, more), *[word for f in functions for word in ("-f", f)]]
     found = run_inside(SLOWEST, any_python, another_python, json.dumps(calls), json.dumps(options))
     python = {p["pid"]: p["python"] for p in found["lines"][-1]["processes"]}
     groups = [(found["pids"][:2], found["truth"][:2]), (found["pids"][2:], found["truth"][2:])]
@@ -163,10 +163,11 @@ def slowest_of(any_python, another_python, calls, mode):
         yield pids, truth, table["functions"], found["lines"][:-1]
 
 
-def test_slowest(any_python, another_python):
+def test_slowest(any_python, another_python, directory):
     """The slowest 1% of a function in all processes of an interpreter, as these say themselves, and where each was."""
-    calls = 300
-    for pids, truth, functions, _ in slowest_of(any_python, another_python, 3 * [calls], "--hist"):
+    calls, folded, averages = 300, directory / "slow.folded", []
+    for pids, truth, functions, _ in slowest_of(any_python, another_python, 3 * [calls], "--hist", "-o", folded):
+        averages += [f["slow"]["total_ns"] for f in functions]
         seen = set()
         for f in functions:
             slow = calls * len(pids) // 100
@@ -178,6 +179,10 @@ def test_slowest(any_python, another_python):
             assert {row["callers"][0]["function"] for row in f["slowest"]} == {"caught"}
             seen |= {row["pid"] for row in f["slowest"]}
         assert seen == set(pids)
+    lines = [line.rsplit(" ", 2) for line in folded.read_text().splitlines()]
+    assert {way.partition(";")[0] for way, _, _ in lines} == {"all processes"}
+    # An average slow call of each function and interpreter; parts of one are rounded down.
+    assert sum(averages) - 500 < sum(int(slow) for _, _, slow in lines) <= sum(averages)
 
 
 def test_each_of_the_slowest(any_python, another_python):

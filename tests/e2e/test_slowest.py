@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """trace --slow p99: the slowest of each function's last calls, and what they do that the others do not."""
 import json
+import re
 import subprocess
 
 import pytest
@@ -18,7 +19,7 @@ FUNCTIONS = ("wait_elsewhere", "compute", "fail")
 
 
 def trace(python, calls, *args):
-    """What the program measured of its calls, and what `trace` prints."""
+    """What the program measured of its calls in ns, and what `trace` prints."""
     with Target(python, "slowest.py") as target:
         tracing = Trace(target.pid, "--force", *[a for f in FUNCTIONS for a in ("-f", f)], *args)
         target.process.stdin.write(b"%d\n" % calls)
@@ -32,22 +33,33 @@ def by_name(final):
 
 
 @pytest.fixture(scope="module")
-def traced():
-    """One run of each interpreter is enough for all cases."""
+def traced(tmp_path_factory):
+    """One run of each interpreter is enough for all cases: what is true, what is printed, and the stacks of the picture."""
     runs = {}
 
     def get(python):
         if python not in runs:
-            truth, lines = trace(python, CALLS, "--hist", "--slow", "p99")
-            runs[python] = truth, by_name(lines[-1])
+            folded = tmp_path_factory.mktemp("picture") / "slow.folded"
+            truth, lines = trace(python, CALLS, "--hist", "--slow", "p99", "-o", folded)
+            runs[python] = truth, by_name(lines[-1]), drawn_in(folded)
         return runs[python]
     return get
+
+
+def drawn_in(folded):
+    """[way from the function on, ns of an average other call, and of an average slow one]"""
+    drawn = []
+    for line in folded.read_text().splitlines():
+        way, others, slow = line.rsplit(" ", 2)
+        names = [frame.partition(" (")[0] for frame in way.split(";")]
+        drawn.append((names[max(i for i, name in enumerate(names) if name in FUNCTIONS):], int(others), int(slow)))
+    return drawn
 
 
 @pytest.mark.few_pythons
 def test_slowest(python, traced):
     """The slowest 1% are as many, and took as long, as the program itself says."""
-    truth, functions = traced(python)
+    truth, functions, _ = traced(python)
     assert functions.keys() == set(FUNCTIONS)  # what they call is no row
     for name, f in functions.items():
         times = sorted(truth[name])
@@ -65,7 +77,7 @@ def test_slowest(python, traced):
 @pytest.mark.few_pythons
 def test_difference(python, traced):
     """A function that only slow calls call has their time, and waits; one that computes has it itself."""
-    _, functions = traced(python)
+    _, functions, _ = traced(python)
     for name in ("wait_elsewhere", "fail"):
         f = functions[name]
         fetch, price = f["callees"]
@@ -80,11 +92,46 @@ def test_difference(python, traced):
         for key, least in (("slow", 0.5 * SLOW_NS), ("others", 0)):
             assert least <= f[key]["waits"].get("sleep", 0) <= f[key]["total_ns"]
         assert f["others"]["waits"].get("sleep", 0) < 0.01 * SLOW_NS
+        assert fetch["more"]["sleep"] > 0.5 * SLOW_NS > f["itself"]["more"].get("sleep", 0)
     compute = functions["compute"]
     assert [c["function"] for c in compute["callees"]] == ["price"]
     assert "sleep" not in compute["slow"]["waits"]
     assert compute["slow"]["own_ns"] - compute["others"]["own_ns"] > 0.9 * SLOW_NS
-    assert compute["slow"]["cpu_ns"] > 0.5 * SLOW_NS
+    assert compute["slow"]["cpu_ns"] > 0.5 * SLOW_NS and compute["itself"]["more"]["on a CPU"] > 0.5 * SLOW_NS
+    for f in functions.values():
+        more = f["slow"]["total_ns"] - f["others"]["total_ns"]
+        assert abs(f["itself"]["more_ns"] + sum(c["more_ns"] for c in f["callees"]) - more) < 10
+        assert [c["callers"][0]["function"] for c in f["called_by"]] == ["caught"]
+        assert (f["called_by"][0]["slow_calls"], f["called_by"][0]["other_calls"]) == (CALLS // 100, CALLS - CALLS // 100)
+
+
+@pytest.mark.few_pythons
+def test_picture(python, traced):
+    """An average slow call beside an average other one: the stacks have their times, and the wait is where it was."""
+    _, functions, drawn = traced(python)
+    for name, f in functions.items():
+        for side, key in ((1, "others"), (2, "slow")):
+            total = sum(line[side] for line in drawn if line[0][0] == name)
+            assert f[key]["total_ns"] - 50 < total <= f[key]["total_ns"]  # each part is rounded down
+    for name in ("wait_elsewhere", "fail"):
+        (others, slow), = [line[1:] for line in drawn if line[0] == [name, "fetch", "[waits: sleep]"]]
+        assert slow > 0.5 * SLOW_NS > 50 * others
+    (others, slow), = [line[1:] for line in drawn if line[0] == ["compute"]]
+    assert slow > 0.5 * SLOW_NS > 50 * others
+
+
+def test_page(any_python, directory):
+    """The other formats that show differences, each whole; amounts have a unit that fits them."""
+    files = [directory / ("slow" + suffix) for suffix in (".html", ".svg", ".txt", ".md", ".json")]
+    trace(any_python, 300, "--hist", "--slow", "p98", *[word for file in files for word in ("-o", file)])
+    page, svg, text, markdown, differences = [file.read_text() for file in files]
+    assert page.rstrip().endswith("</html>") and '"compared":true' in page and '"before":"Others"' in page
+    assert svg.rstrip().endswith("</svg>") and "[waits: sleep]" in svg and "Others: " in svg
+    for table in text, markdown:
+        assert "Others: " in table and "Slow: " in table and "[waits: sleep]" in table and "BEFORE" not in table.upper()
+    assert "Values are milliseconds of call time." in text and "| Total ms | Self | Others | Slow |" in markdown
+    sleep, = [f for f in json.loads(differences)["functions"] if f["function"] == "[waits: sleep]"]
+    assert sleep["self"]["after"] > 0.5 * 2 * SLOW_S > 50 * sleep["self"]["before"]  # of the two functions that wait
 
 
 def test_each(any_python):
@@ -160,7 +207,7 @@ def test_for_people(any_python, calls, sentence):
             process.send_signal(2)
             out = process.communicate(timeout=harness.PATIENCE)[0]
     assert ("waiting (" in out and "sleep " in out) == (calls == CALLS)
-    assert sentence in out and ("more in fetch (%s:" % PROGRAM in out) == (calls == CALLS)
+    assert sentence in out and bool(re.search(r"more in fetch \(%s:[0-9]+\): sleep " % re.escape(str(PROGRAM)), out)) == (calls == CALLS)
 
 
 @pytest.mark.parametrize("args, message", [
@@ -168,6 +215,7 @@ def test_for_people(any_python, calls, sentence):
     (["--slow", "p100", "--hist"], "or p50 to p99.9"),
     (["--slow", "p", "--hist"], "or p50 to p99.9"),
     (["--slow", "p99x", "--hist"], "or p50 to p99.9"),
+    (["--slow", "p99", "-o", "calls.pb.gz"], "-o calls.pb.gz: the suffix names no format that shows differences"),
     (["--slow", "p99", "--exceptions"], "does not go with --exceptions: it is about calls"),
 ])
 def test_bad_lines(args, message):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The slowest of a function's last calls, whatever order they come in, and what they call. */
+/* The slowest of a function's last calls, whatever order they come in. */
 #include "trace/window.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static struct pairs_times took(uint64_t ns)
 
 static void add(struct window *w, uint64_t ns, const struct called *called)
 {
-	struct window_call call = { .start_ns = window__cnt(w), .times = took(ns) };
+	struct ended_call call = { .start_ns = window__cnt(w), .times = took(ns) };
 
 	assert_int_equal(window__add(w, &call, called), 0);
 }
@@ -28,6 +28,18 @@ static int by_size(const void *a, const void *b)
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
 	return (x < y) - (x > y);
+}
+
+/* What is split off a window; comparison__free() ends it. */
+static struct comparison split(const struct window *w, double percentile, uint64_t *limit_ns)
+{
+	static size_t room;
+	struct comparison c;
+
+	room = 1 << 20;
+	comparison__init(&c, &room);
+	assert_int_equal(window__split(w, percentile, &c, limit_ns), 0);
+	return c;
 }
 
 /* The limit is what sorting gives, for many orders with equal times among them. */
@@ -44,6 +56,7 @@ static void test_limit(void **state)
 		struct windows *ws = windows__new();
 		struct window *w = window__new(ws);
 		struct comparison c;
+		uint64_t limit_ns;
 
 		for (size_t i = 0; i < cnt; i++) {
 			seed = seed * 1103515245 + 12345;
@@ -54,12 +67,12 @@ static void test_limit(void **state)
 		slow = (size_t)((double)cnt * (100 - p) / 100 + 1e-6);
 		slow = slow ? slow : 1;
 		assert_int_equal(window__limit(w, p), all[slow - 1]);
-		assert_int_equal(window__compare(w, p, &c), 0);
-		assert_int_equal(c.limit_ns, all[slow - 1]);
-		assert_int_equal(c.slow.cnt, slow);
-		assert_int_equal(c.slow.cnt + c.others.cnt, cnt);
+		c = split(w, p, &limit_ns);
+		assert_int_equal(limit_ns, all[slow - 1]);
+		assert_int_equal(c.spent[SIDE_SLOW].cnt, slow);
+		assert_int_equal(c.spent[SIDE_SLOW].cnt + c.spent[SIDE_OTHERS].cnt, cnt);
 		for (size_t i = 0; i < c.slowest_cnt; i++)
-			assert_int_equal(c.slowest[i].times.total_ns, all[i]);
+			assert_int_equal(c.slowest[i].call.times.total_ns, all[i]);
 		comparison__free(&c);
 		windows__free(ws);
 	}
@@ -69,17 +82,18 @@ static void test_too_few(void **state)
 {
 	struct windows *ws = windows__new();
 	struct window *w = window__new(ws);
-	struct comparison c;
+	struct comparison c = { .part_cnt = 0 };
+	uint64_t limit_ns;
 
 	(void)state;
 	for (int i = 1; i < WINDOW_ENOUGH; i++)
 		add(w, (uint64_t)i, NULL);
 	assert_int_equal(window__limit(w, 99), UINT64_MAX);
-	assert_int_equal(window__compare(w, 99, &c), -EAGAIN);
+	assert_int_equal(window__split(w, 99, &c, &limit_ns), -EAGAIN);
 	add(w, 1000, NULL);
 	assert_int_equal(window__limit(w, 99), WINDOW_ENOUGH - 1);
-	assert_int_equal(window__compare(w, 99, &c), 0);
-	assert_int_equal(c.slow.cnt, 2);
+	c = split(w, 99, &limit_ns);
+	assert_int_equal(c.spent[SIDE_SLOW].cnt, 2);
 	comparison__free(&c);
 	windows__free(ws);
 }
@@ -90,90 +104,18 @@ static void test_forgets(void **state)
 	struct windows *ws = windows__new();
 	struct window *w = window__new(ws);
 	struct comparison c;
+	uint64_t limit_ns;
 
 	(void)state;
 	for (int i = 0; i < 500; i++)
 		add(w, 1000000, NULL);
 	for (int i = 0; i < WINDOW_CALLS; i++)
 		add(w, i % 100 ? 10 : 20, NULL);
-	assert_int_equal(window__compare(w, 99, &c), 0);
-	assert_int_equal(c.cnt, WINDOW_CALLS);
-	assert_int_equal(c.limit_ns, 20);
-	assert_int_equal(c.slow.cnt, 100);
+	c = split(w, 99, &limit_ns);
+	assert_int_equal(c.spent[SIDE_SLOW].cnt + c.spent[SIDE_OTHERS].cnt, WINDOW_CALLS);
+	assert_int_equal(limit_ns, 20);
+	assert_int_equal(c.spent[SIDE_SLOW].cnt, 100);
 	assert_false(window__is_cut(w));
-	comparison__free(&c);
-	windows__free(ws);
-}
-
-static void free_called(struct called **c)
-{
-	free(*c);
-	*c = NULL;
-}
-
-/* One slow call in 100 calls 7 instead of 8; all call 9. */
-static void test_callees(void **state)
-{
-	struct pairs_times short_time = took(10), long_time = took(5000);
-	struct windows *ws = windows__new();
-	struct window *w = window__new(ws);
-	struct called *called = NULL;
-	struct comparison c;
-
-	(void)state;
-	for (int i = 0; i < 1000; i++) {
-		bool slow = i % 100 == 50;
-
-		assert_int_equal(called__add(&called, 9, &short_time), 0);
-		assert_int_equal(called__add(&called, 9, &short_time), 0);
-		assert_int_equal(
-			called__add(&called, slow ? 7 : 8, slow ? &long_time : &short_time), 0);
-		add(w, slow ? 6000 : 100, called);
-		free_called(&called);
-	}
-	assert_int_equal(window__compare(w, 99, &c), 0);
-	assert_int_equal(c.slow.cnt, 10);
-	assert_int_equal(c.callee_cnt, 3);
-	assert_int_equal(c.callees[0].who, 7);
-	assert_int_equal(c.callees[0].more_ns, 5000);
-	assert_int_equal(c.callees[0].slow.cnt, 10);
-	assert_int_equal(c.callees[0].others.cnt, 0);
-	assert_int_equal(c.callees[1].who, 8);
-	assert_int_equal(c.callees[1].more_ns, -10);
-	assert_int_equal(c.callees[2].who, 9);
-	assert_int_equal(c.callees[2].more_ns, 0);
-	assert_int_equal(c.callees[2].others.cnt, 2 * 990);
-	comparison__free(&c);
-	windows__free(ws);
-}
-
-/* A call that calls any number of functions takes no more room. */
-static void test_many_callees(void **state)
-{
-	struct pairs_times times = took(10);
-	struct windows *ws = windows__new();
-	struct window *w = window__new(ws);
-	struct called *called = NULL;
-	struct comparison c;
-	uint64_t sum = 0;
-
-	(void)state;
-	for (uint32_t i = 0; i < 1000; i++)
-		assert_int_equal(called__add(&called, i, &times), 0);
-	assert_int_equal(called->cnt, CALLEES_MAX);
-	assert_int_equal(called->all[CALLEES_MAX - 1].who, CALLEE_OTHERS);
-	assert_int_equal(called->all[CALLEES_MAX - 1].spent.cnt, 1000 - (CALLEES_MAX - 1));
-	free_called(&called);
-	for (uint32_t i = 0; i < 1000; i++) {
-		assert_int_equal(called__add(&called, i, &times), 0);
-		add(w, i, called);
-		free_called(&called);
-	}
-	assert_int_equal(window__compare(w, 99, &c), 0);
-	assert_int_equal(c.callee_cnt, 256);
-	for (size_t i = 0; i < c.callee_cnt; i++)
-		sum += c.callees[i].slow.cnt + c.callees[i].others.cnt;
-	assert_int_equal(sum, 1000);
 	comparison__free(&c);
 	windows__free(ws);
 }
@@ -191,8 +133,9 @@ static void test_stacks(void **state)
 {
 	struct windows *ws = windows__new();
 	struct window *w = window__new(ws);
-	struct window_call call = { .start_ns = 0 };
+	struct ended_call call = { .start_ns = 0 };
 	struct comparison c;
+	uint64_t limit_ns;
 
 	(void)state;
 	for (uint32_t i = 0; i < 3 * WINDOW_CALLS; i++) {
@@ -200,9 +143,10 @@ static void test_stacks(void **state)
 		call.stack = stack_of(i % 7);
 		assert_int_equal(window__add(w, &call, NULL), 0);
 	}
-	assert_int_equal(window__compare(w, 99.9, &c), 0);
+	c = split(w, 99.9, &limit_ns);
 	for (uint32_t i = 0; i < SLOWEST; i++)
-		assert_int_equal(c.slowest[i].stack->codes[0], (3 * WINDOW_CALLS - 1 - i) % 7);
+		assert_int_equal(c.slowest[i].stack.codes[0], (3 * WINDOW_CALLS - 1 - i) % 7);
+	assert_int_equal(c.stack_cnt, 1 + 7);
 	assert_true(windows__bytes(ws) < WINDOW_CALLS * 200);
 	comparison__free(&c);
 	windows__free(ws);
@@ -221,7 +165,7 @@ static void test_bound(void **state)
 	for (uint32_t i = 0; i < CALLEES_MAX; i++)
 		assert_int_equal(called__add(&called, i, &times), 0);
 	for (int i = 0; i < 200; i++) {
-		struct window_call call = { .start_ns = 0 };
+		struct ended_call call = { .start_ns = 0 };
 
 		w[i] = window__new(ws);
 		for (uint32_t k = 0; k < 600; k++) {
@@ -230,7 +174,7 @@ static void test_bound(void **state)
 			assert_int_equal(window__add(w[i], &call, called), 0);
 		}
 	}
-	free_called(&called);
+	free(called);
 	assert_true(windows__bytes(ws) <= WINDOWS_BYTES);
 	assert_true(windows__bytes(ws) > WINDOWS_BYTES / 4 * 3);
 	for (int i = 0; i < 200; i++) {
@@ -272,10 +216,9 @@ static void test_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_limit),	     cmocka_unit_test(test_too_few),
-		cmocka_unit_test(test_forgets),	     cmocka_unit_test(test_callees),
-		cmocka_unit_test(test_many_callees), cmocka_unit_test(test_stacks),
-		cmocka_unit_test(test_bound),	     cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_limit),	cmocka_unit_test(test_too_few),
+		cmocka_unit_test(test_forgets), cmocka_unit_test(test_stacks),
+		cmocka_unit_test(test_bound),	cmocka_unit_test(test_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
