@@ -161,7 +161,7 @@ complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s t -l thread -x 
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s e -l event -x -d 'hits of uprobe:PATH:PLACE or usdt:PATH:PROBE instead:'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -l native-from -x -d 'what a C function calls until it returns ...'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -l lib -r -F -d '... of this file'
-complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s o -l output -r -F -d 'draw these calls, or those of --calls: x.html, x.svg'
+complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s o -l output -r -F -d 'draw these calls, or --calls, --slow: x.html, x.svg'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s d -l duration -x -d 'default: at Ctrl-C'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s i -l interval -x -d 'of tables'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -l top -x -d 'functions shown, 0: all'

@@ -146,7 +146,7 @@ static void usage(void)
 	       "                         'uprobe:PATH:malloc hist arg1 if arg1 > 99' (man page)\n"
 	       "      --native-from FUNCTION  what a C function calls until it returns ...\n"
 	       "      --lib FILE         ... of this file; --calls: and Python's, --ret: ends\n"
-	       "  -o, --output FILE      draw these calls, or those of --calls: x.html, x.svg\n"
+	       "  -o, --output FILE      draw these calls, or --calls, --slow: x.html, x.svg\n"
 	       "  -d, --duration SEC     default: at Ctrl-C  -i, --interval SEC  of tables (1)\n"
 	       "      --top N            functions shown, 0: all (%d)  --force  at any cost\n"
 	       "      --json             JSON  --format FORMAT  chrome, pythonflow or systemtap\n"
