@@ -126,7 +126,7 @@ def test_page(any_python, directory):
     trace(any_python, 300, "--hist", "--slow", "p98", *[word for file in files for word in ("-o", file)])
     page, svg, text, markdown, differences = [file.read_text() for file in files]
     assert page.rstrip().endswith("</html>") and '"compared":true' in page and '"before":"Others"' in page
-    assert svg.rstrip().endswith("</svg>") and "[waits: sleep]" in svg and "Others: " in svg
+    assert svg.rstrip().endswith("</svg>") and "[waits: sleep]" in svg and "others: " in svg
     for table in text, markdown:
         assert "Others: " in table and "Slow: " in table and "[waits: sleep]" in table and "BEFORE" not in table.upper()
     assert "Values are milliseconds of call time." in text and "| Total ms | Self | Others | Slow |" in markdown

@@ -13,6 +13,7 @@
  */
 #include "export/export.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -248,6 +249,7 @@ static void write_title(struct svg *s, const struct box *box)
 {
 	const struct flame_func *fn = &s->f->funcs[s->f->places[box->place].func];
 	size_t len;
+	const char *before = export__side(s->o, DIFF_BEFORE);
 	const char *t = flame__text(s->f, fn->name, &len);
 
 	strbuf__add(&s->text, t, len);
@@ -261,8 +263,8 @@ static void write_title(struct svg *s, const struct box *box)
 	strbuf__addc(&s->text, '\n');
 	add_samples(&s->text, s, box->value, s->f->total);
 	if (s->f->compared) {
-		strbuf__addf(&s->text, "\n%s: %.2f%%, ", export__side(s->o, DIFF_BEFORE),
-			     text_percent(box->base, s->f->base_total));
+		strbuf__addf(&s->text, "\n%c%s: %.2f%%, ", tolower((unsigned char)before[0]),
+			     before + 1, text_percent(box->base, s->f->base_total));
 		summary_add_amount(&s->text, s->p, box->base);
 	}
 	fputs("<title>", s->out);
