@@ -129,7 +129,7 @@ def flat(stacks, base, scale, hz):
              for f in funcs]
     text = strings.number
     return {
-        "compared": base is not None, "scale": scale, "weights": [1, 1], "hz": hz,
+        "compared": base is not None, "before": "Before", "scale": scale, "weights": [1, 1], "hz": hz,
         "total": sum(s[1] for s in stacks), "complete": 99, "userStacks": 100, "lost": 0,
         "refused": 0, "stdlib": -1, "one": "sample", "many": "samples", "digits": DIGITS, "groups": list(groups),
         "funcs": {"kind": column(f[2] for f in funcs), "plumbing": column(f[3] for f in funcs),
