@@ -35,8 +35,8 @@ BPF_INLINE void note_cost(__u32 is_stepped)
 
 	if (!*(volatile __u32 *)&measuring)
 		return;
-	tgid = (__u32)(task_seen_from(probe_namespace.dev, probe_namespace.inum,
-				      probe_namespace.level) >>
+	tgid = (__u32)(task_within(probe_namespace.dev, probe_namespace.inum,
+				   probe_namespace.level) >>
 		       32);
 	cost = bpf_map_lookup_elem(&probe_costs, &tgid);
 	if (!cost) {

@@ -75,7 +75,7 @@ struct probe_hist {
 	__u64 bucket[PROBE_BUCKETS];
 };
 
-/* Whose numbers processes have in probe_costs: those of task_seen_from(). */
+/* Whose numbers processes have in probe_costs: those of task_within(). */
 struct probe_namespace {
 	__u64 dev;
 	__u32 inum; /* 0: the initial one */
@@ -85,7 +85,7 @@ PYPERF_ASSERT_SIZE(struct probe_namespace, 16);
 
 /*
  * probe_costs: process -> its hits of all probes while the rate is measured, also those that do not
- * count.
+ * count. 0: all processes that the namespace does not have.
  */
 #define PROBE_PROCESSES 1024
 struct probe_cost {

@@ -43,11 +43,11 @@ BPF_INLINE __u32 task_inner_nr(struct task_struct *task)
 
 /*
  * The current process and, in the low half, its thread, as a pid namespace sees them: that at
- * `level` whose file has this device and inode; inum 0: the initial one. The helper answers only in
- * a process whose own namespace that is (kernel/bpf/helpers.c); of one in a namespace within it the
- * kernel's structs tell.
+ * `level` whose file has this device and inode; inum 0: the initial one. 0: it is not visible
+ * there. The helper answers only in a process whose own namespace that is (kernel/bpf/helpers.c);
+ * of one in a namespace within it the kernel's structs tell.
  */
-BPF_INLINE __u64 task_seen_from(__u64 dev, __u32 inum, __u32 level)
+BPF_INLINE __u64 task_within(__u64 dev, __u32 inum, __u32 level)
 {
 	struct bpf_pidns_info here;
 	struct task_struct *task;
@@ -60,8 +60,19 @@ BPF_INLINE __u64 task_seen_from(__u64 dev, __u32 inum, __u32 level)
 	task = (void *)bpf_get_current_task();
 	tid = task_nr_in(task, level, inum);
 	if (!tid)
-		return bpf_get_current_pid_tgid();
+		return 0;
 	return (__u64)task_nr_in(BPF_CORE_READ(task, group_leader), level, inum) << 32 | tid;
+}
+
+/*
+ * The same, or the numbers of the initial namespace, which tell threads apart, but which other
+ * threads may have in the one that asks: for those that are known to be visible there.
+ */
+BPF_INLINE __u64 task_seen_from(__u64 dev, __u32 inum, __u32 level)
+{
+	__u64 seen = task_within(dev, inum, level);
+
+	return seen ? seen : bpf_get_current_pid_tgid();
 }
 
 /* The thread pointer of a task. */

@@ -77,6 +77,11 @@ def held_lock(ground):
     return ground.tenant("held_lock.py", room(ground, "held"), room(ground, "copies"), namespace="user")
 
 
+def own_python(ground):
+    """Python from a FUSE that it has mounted itself: who opens its file may wait for ever."""
+    return ground.tenant("fuse_python.py", room(ground, "fuse"), namespace="user")
+
+
 def silent_names(ground):
     """Who opens a file of this process, or only looks whether it has a perf map, waits for ever."""
     return ground.tenant("silent_names.py", *(room(ground, name) for name in ("silent", "above", "root")),
@@ -393,6 +398,19 @@ def test_no_breakpoint_waits_for_a_tenant(ground):
             harness.poll(lambda run=run: run.process.poll() is not None, "the end", bound=SOON)
             result = run.wait()
             assert result.status == 1 and "no breakpoints: the memory of process" in result.stderr, (args, result.stderr)
+
+
+@pytest.mark.parametrize("attack, says", [
+    (own_python, "the file of its interpreter cannot be opened, or not without waiting for others (FUSE)"),
+    (held_lock, "its files or its memory do not answer")], ids=["own_python", "held_lock"])
+def test_not_traced_is_said(ground, attack, says):
+    """By a trace of many processes, too, which goes on."""
+    with attack(ground) as tenant:
+        run = harness.Profiler("trace", "-p", tenant.pid, "--children", "-d", 0.5)
+        harness.poll(lambda: run.process.poll() is not None, "the end", bound=SOON)
+        result = run.wait()
+    assert "process %d, and others like it, are not traced: %s\n" % (tenant.pid, says) in result.stderr, result.stderr
+    assert result.status == 0
 
 
 # In a PID namespace of its own: only these processes are looked at.

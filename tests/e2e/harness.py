@@ -317,6 +317,26 @@ class Profiler:
         return ids
 
 
+def changed_code(pid):
+    """{path: {offset: byte}} of what the process has in its code pages instead of what the files have there, as by breakpoints."""
+    found = {}
+    with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb", 0) as mem:
+        for line in maps:
+            fields = line.rstrip("\n").split(None, 5)
+            if "x" not in fields[1] or fields[4] == "0":  # an inode: of a file
+                continue
+            start, end = (int(x, 16) for x in fields[0].split("-"))
+            begin = int(fields[2], 16)
+            with open("/proc/%d/map_files/%x-%x" % (pid, start, end), "rb") as file:
+                theirs = os.pread(file.fileno(), end - start, begin)
+            mine = os.pread(mem.fileno(), len(theirs), start)
+            for page in range(0, len(theirs), 4096):
+                if mine[page:page + 4096] != theirs[page:page + 4096]:
+                    places = found.setdefault(fields[5], {})
+                    places.update({begin + at: mine[at] for at in range(page, min(page + 4096, len(theirs))) if mine[at] != theirs[at]})
+    return found
+
+
 def holds_tracepoint(profiler, name):
     """Has it attached a program there, or ended?"""
     if profiler.process.poll() is not None:

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -104,6 +105,35 @@ def test_python_functions_in_between(python, lib):
         assert inside == 50 * [("back", 2), ("double", 3)]
         for before, e in zip(calls, calls[1:]):
             assert e["function"] != "back" or before["function"] == "calls_back"
+
+
+@pytest.mark.parametrize("options, files", [((), ["nested.so"]), (("--ret", "--calls"), ["nested.so", "python"])], ids=["alone", "python"])
+def test_killed(any_python, lib, options, files):
+    """After kill -9 while it calls the code is that of the files again, and each function goes on to its end."""
+    def rounds(n):
+        process.process.stdin.write(b"%d\n" % n)
+
+    def done():
+        assert process.read_line() == b"done\n"
+
+    with harness.Process([any_python, "-c", PROGRAM, lib]) as process:
+        assert not harness.changed_code(process.pid)
+        profiler = trace(process.pid, "--lib", lib, *options)
+        profiler.wait_said("breakpoints")
+        rounds(50)
+        done()
+        changed = sorted(Path(path).name for path in harness.changed_code(process.pid))
+        assert len(changed) == len(files) and all(name in path for name, path in zip(files, changed)), changed
+        rounds(3000)
+        profiler.process.kill()
+        profiler.process.wait()
+        harness.poll(lambda: not harness.changed_code(process.pid), "the breakpoints to go")
+        done()
+        rounds(50)
+        done()
+        notes = process.stop()
+    assert notes.count(1) == 3100
+    assert all(notes.count(n) == notes.count(-n) for n in NAMES)
 
 
 def test_for_people(any_python, lib):

@@ -139,6 +139,37 @@ def test_refused_in_a_pid_namespace(hot, levels):
     assert status == 1 and found and int(found[1]) == pid, (pid, said)
 
 
+OUTSIDE = """
+import json, os, subprocess, sys
+pyperf, hot, pid = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with open("/proc/sys/kernel/ns_last_pid", "w") as f:
+    f.write(str(pid - 1))
+child = os.fork()
+if not child:
+    while True:
+        pass
+done = subprocess.run([pyperf, "trace", "-q", "--json", "-d", "1", "-e", "uprobe:%s:emulated" % hot], capture_output=True, text=True)
+os.kill(child, 9)
+print(json.dumps([child, done.returncode, done.stdout, done.stderr]))
+"""
+
+
+def test_not_of_who_has_the_number_in_a_pid_namespace(hot):
+    """What a process outside of it pays is charged to nobody within, and said."""
+    need(PIDNS)
+    if not os.path.exists("/proc/sys/kernel/ns_last_pid"):
+        pytest.skip("the kernel has no ns_last_pid")
+    with Hot(hot, "emulated") as target:
+        target.begin()
+        done = subprocess.run([*PIDNS, sys.executable, "-c", OUTSIDE, PYPERF, hot, str(target.pid)], stdout=subprocess.PIPE,
+                              check=True)
+    pid, status, counted, said = json.loads(done.stdout)
+    if pid != target.pid:
+        pytest.skip("no process of a chosen number")
+    assert status == 0 and json.loads(counted)["hits"] > 0, said
+    assert re.search(r"processes outside of this PID namespace have \d+ hits/s at [\d.]+ us each", said), said
+
+
 def test_refused_command(hot):
     """It runs on, and the status says that it was not traced."""
     done = until_refused(lambda: subprocess.run(

@@ -361,6 +361,35 @@ print(json.dumps({"names": {f: {n: all.count(n) for n in set(all)} for f, all in
 """
 
 
+# The tracer is killed while what it traces works, one that started later, and who started them, too.
+KILLED = COMMON + """
+def changed(pids):
+    return [bool(harness.changed_code(pid)) for pid in pids]
+with Target(one, "counted.py", "run") as a, Target(other, "counted.py", "run") as b:
+    before = changed([a.pid, b.pid, os.getpid()])
+    out = tempfile.TemporaryFile("w+")
+    trace = All("-v", "--force", *sys.argv[4:], stdout=out)
+    trace.wait_said("counting the calls of")
+    with Target(other, "counted.py", "run") as late:
+        targets = a, b, late
+        pids = [t.pid for t in targets] + [os.getpid()]
+        trace.wait_said("process %d (counted.py) is traced" % late.pid)
+        harness.poll(lambda: all(changed(pids)), "breakpoints in all")
+        for t in targets:
+            work(t)
+        traced = changed(pids)
+        for t in targets:
+            t.process.stdin.write(b"go\\n")
+        trace.process.kill()
+        trace.process.wait()
+        harness.poll(lambda: not any(changed(pids)), "the breakpoints to go", 30)
+        for t in targets:
+            assert t.read_line() == b"done\\n"
+            work(t)
+        print(json.dumps({"before": before, "traced": traced, "killed": changed(pids)}))
+"""
+
+
 def run_inside(code, *args):
     if subprocess.run([*UNSHARE, "true"], check=False).returncode:
         pytest.skip("cannot unshare")
@@ -368,6 +397,13 @@ def run_inside(code, *args):
                           capture_output=True, text=True, timeout=harness.PATIENCE, env=harness.clean_environment())
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("mode", ["--count", "--calls", "--hist"])
+def test_killed(any_python, another_python, mode):
+    """After kill -9 the code of all is that of their files again, and they work on."""
+    found = run_inside(KILLED, any_python, another_python, mode)
+    assert found == {"before": 3 * [False], "traced": 4 * [True], "killed": 4 * [False]}
 
 
 @pytest.mark.skipif(not BPFTOOL, reason="no bpftool")

@@ -150,8 +150,15 @@ static int open_path(bool *no_map_files, int proc_fd, const struct map_line *lin
 			return fd;
 		fd = exe;
 	}
+	/* A FUSE answers nobody but the user who mounted it: what is in the file is not known. */
+	if (fstat(fd, st)) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
 	/* Opening a device or a fifo for reading could do something. */
-	if (fstat(fd, st) || !S_ISREG(st->st_mode)) {
+	if (!S_ISREG(st->st_mode)) {
 		close(fd);
 		return -ENOEXEC;
 	}

@@ -52,7 +52,7 @@ bool file_batch__add(struct file_batch *m, const struct map_line *line,
 		     const struct file_state *known);
 /*
  * Asks for all files of the batch. Errors in the answers: -ESTALE (something else is mapped there
- * by now), -ENOEXEC (not a regular file), those of foreign__reopen_mapped() and of reader.h.
+ * by now), -ENOEXEC (not a regular file), those of fstat(), foreign__reopen_mapped() and reader.h.
  */
 void file_batch__ask(struct file_batch *m, struct readers *rs, uint32_t tgid, int proc_fd);
 /* The answer about a mapping. NULL: it is not in the batch. */

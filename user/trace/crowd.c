@@ -234,6 +234,15 @@ void crowd__free(struct crowd *c)
 
 /* ---- what cannot be traced ------------------------------------------------------------------- */
 
+static bool runs(pid_t pid)
+{
+	char path[32], state[2];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	return !procfield__read(path, "State", state, sizeof(state)) && *state != 'Z' &&
+	       *state != 'X';
+}
+
 /* Each reason once, with the first process that it holds for. */
 static void say_untraceable(struct crowd *c, pid_t pid, const char *why)
 {
@@ -253,11 +262,33 @@ out:
 	strbuf__free(&text);
 }
 
+/* Why a process could not be looked at, or a file of it, which may be its interpreter. */
+static void say_unread(struct crowd *c, pid_t pid, int err)
+{
+	if (!runs(pid))
+		return; /* it has ended meanwhile */
+	if (err == -EACCES || err == -EPERM)
+		say_untraceable(c, pid, "its memory cannot be read (needs CAP_SYS_PTRACE)");
+	else if (err == -ETIMEDOUT)
+		say_untraceable(c, pid, "its files or its memory do not answer");
+	else if (err == -ESTALE)
+		say_untraceable(c, pid,
+				"the file of its interpreter cannot be opened, or not "
+				"without waiting for others (FUSE)");
+	else
+		say_untraceable(c, pid, reader__why(err));
+}
+
 /* ---- interpreters ---------------------------------------------------------------------------- */
+
+static bool is_called_python(const struct map_line *line)
+{
+	return memmem(line->name, line->name_len, "python", 6);
+}
 
 static bool is_candidate(const struct map_line *line, bool first)
 {
-	return line->inode && (first || memmem(line->name, line->name_len, "python", 6));
+	return line->inode && (first || is_called_python(line));
 }
 
 static struct crowd_file *find_file(const struct crowd *c, const struct map_line *line)
@@ -437,6 +468,9 @@ static void analyse(struct crowd *c, struct crowd_file *f, pid_t pid, int proc_f
 				    : CROWD_UNKNOWN;
 	if (err == -ENOTSUP && f->target.py.why_not)
 		say_untraceable(c, pid, f->target.py.why_not);
+	/* Of any program it is not known that it is Python. */
+	else if (err && err != -ENOENT && is_called_python(line))
+		say_unread(c, pid, err);
 	if (!err && s->tracer_cnt == tracers_max(c))
 		forget_interpreter(c);
 	if (!err && s->tracer_cnt < tracers_max(c))
@@ -620,9 +654,9 @@ static void *look(struct crowd *c, pid_t pid)
 	if (proc_fd < 0)
 		return NOT_PYTHON;
 	err = exec_maps__ask(&c->state->maps, c->state->readers, (uint32_t)pid, proc_fd);
-	if (err == -EACCES || err == -EPERM)
-		say_untraceable(c, pid, "its memory cannot be read (needs CAP_SYS_PTRACE)");
-	if (!err) {
+	if (err) {
+		say_unread(c, pid, err);
+	} else {
 		f = look_at_files(c, pid, proc_fd, &untraceable, &more);
 		if (f)
 			p = add_process(c, pid, f, found_ns);
@@ -742,15 +776,6 @@ static int take_kin(struct crowd *c, struct idmap *seen)
 	if (err)
 		log_err("the processes that -p means: %s", strerror(-err));
 	return err;
-}
-
-static bool runs(pid_t pid)
-{
-	char path[32], state[2];
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	return !procfield__read(path, "State", state, sizeof(state)) && *state != 'Z' &&
-	       *state != 'X';
 }
 
 bool crowd__is_over(const struct crowd *c)

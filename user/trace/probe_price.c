@@ -139,7 +139,7 @@ static void find_worst(const struct probe_price *p, double wall_ns, struct paid 
 
 		last = tgid;
 		before = &last;
-		if (bpf_map_lookup_elem(fd, &tgid, &cost))
+		if (!one.pid || bpf_map_lookup_elem(fd, &tgid, &cost))
 			continue;
 		add_cost(&one, &cost, &p->o.prices);
 		one.cost_ns += p->more_ns;
@@ -153,6 +153,23 @@ static void find_worst(const struct probe_price *p, double wall_ns, struct paid 
 		over = true;
 		*worst = one;
 	}
+}
+
+/* Their CPU time cannot be read, as they have no number here. */
+static void warn_of_outside(const struct probe_price *p, double wall_ns)
+{
+	uint32_t outside = 0;
+	struct paid all = { 0 };
+	struct probe_cost cost;
+
+	if (p->o.pid > 0 || bpf_map_lookup_elem(p->o.costs_fd, &outside, &cost))
+		return;
+	add_cost(&all, &cost, &p->o.prices);
+	if (100 * all.cost_ns / wall_ns < PRICE_NO_LOAD)
+		return;
+	log_warn("processes outside of this PID namespace have %.0f hits/s at %.2f us each: how "
+		 "much that slows them down is not known (-p PID: probes in one process alone)",
+		 all.hits * NS_PER_S / wall_ns, all.cost_ns / all.hits / 1000);
 }
 
 static void refuse(const struct probe_price *p, const struct paid *w, double wall_ns)
@@ -194,8 +211,10 @@ int probe_price__judge(struct probe_price *p)
 	struct paid worst = { 0 };
 
 	find_worst(p, wall_ns, &worst);
-	if (!price__is_high(worst.slowdown, worst.load, p->o.max_slowdown))
-		return 0;
-	refuse(p, &worst, wall_ns);
-	return -EBUSY;
+	if (price__is_high(worst.slowdown, worst.load, p->o.max_slowdown)) {
+		refuse(p, &worst, wall_ns);
+		return -EBUSY;
+	}
+	warn_of_outside(p, wall_ns);
+	return 0;
 }
