@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from harness import PYPERF, Profiler, Process, compile_c, find_tool, poll
+from harness import PATIENCE, PYPERF, Profiler, Process, compile_c, find_tool, poll
 from test_namespaces import PIDNS, need
 
 KINDS = "emulated", "stepped"
@@ -105,6 +105,24 @@ def test_refused_of_any_process(hot, kind):
         target.begin()
         check_refusal(refused("-e", target.place), target, kind)
         assert not target.has_breakpoint() and not idle.has_breakpoint()
+
+
+@pytest.mark.parametrize("one", [True, False], ids=["process", "all"])
+def test_too_expensive_later(hot, one):
+    """What begins slowly is judged again: the hits until then are shown, and the program works on without a breakpoint."""
+    with Hot(hot, "emulated") as target:
+        options = ["-p", str(target.pid)] if one else []
+        with subprocess.Popen([PYPERF, "trace", "-e", target.place, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              universal_newlines=True) as process:
+            assert "counting hits" in process.stderr.readline()
+            target.begin(1000, 1000)
+            target.read_line()
+            target.begin()
+            out, messages = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 1 and int(re.search(r"emulated: ([0-9,]+) hits in", out)[1].replace(",", "")) > 1000
+        later = "pyperf-bpf: hits are not counted any more: "
+        assert messages.startswith(later) and REFUSAL.fullmatch("pyperf-bpf: " + messages[len(later):]), messages
+        assert not target.has_breakpoint() and target.process.poll() is None
 
 
 INSIDE = """

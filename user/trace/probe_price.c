@@ -80,6 +80,15 @@ static int add_processes(struct probe_price *p)
 	return err;
 }
 
+/* What was noted before. */
+static void empty_costs(int fd)
+{
+	uint32_t tgid;
+
+	for (uint32_t i = 0; i < PROBE_PROCESSES && !bpf_map_get_next_key(fd, NULL, &tgid); i++)
+		bpf_map_delete_elem(fd, &tgid);
+}
+
 struct probe_price *probe_price__begin(const struct probe_price_opts *o)
 {
 	struct probe_price *p = calloc(1, sizeof(*p));
@@ -91,6 +100,7 @@ struct probe_price *probe_price__begin(const struct probe_price_opts *o)
 		probe_price__free(p);
 		return NULL;
 	}
+	empty_costs(o->costs_fd);
 	p->start_ns = now_ns();
 	return p;
 }
@@ -184,9 +194,10 @@ static void refuse(const struct probe_price *p, const struct paid *w, double wal
 		str_sanitise(&name, comm, strlen(comm), NAME_MAX_CHARS);
 		strbuf__addz(&name, ")");
 	}
-	log_err("process %d%s: %.0f hits/s at %.2f us each%s would slow it down by %s%.*f%% of its "
+	log_err("%sprocess %d%s: %.0f hits/s at %.2f us each%s would slow it down by %s%.*f%% of its "
 		"CPU time, more than %g%%: %s (--max-slowdown %.0f or --force allows that)",
-		w->pid, name.len && !name.err ? name.s : "", w->hits * NS_PER_S / wall_ns,
+		p->o.again ? "hits are not counted any more: " : "", w->pid,
+		name.len && !name.err ? name.s : "", w->hits * NS_PER_S / wall_ns,
 		w->cost_ns / w->hits / 1000, how,
 		w->slowdown >= PRICE_SLOWDOWN_MAX - 1 ? "at least " : "", w->slowdown < 100,
 		w->slowdown, p->o.max_slowdown, p->o.advice, ceil(w->slowdown * 1.2));

@@ -10,6 +10,7 @@
  *	err = probe_price__judge(price);
  *	probe_price__free(price);
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -22,9 +23,10 @@ struct probe_price;
 struct probe_price_opts {
 	pid_t pid;	     /* whose probes they are; -1: of all processes */
 	double max_slowdown; /* percent */
-	int costs_fd;	     /* the map probe_costs, empty, by the numbers of our namespace */
+	int costs_fd;	     /* the map probe_costs, by the numbers of our namespace; emptied */
 	struct uprobe_prices prices;
 	const char *advice; /* how to pay less; borrowed */
+	bool again;	    /* it was judged before, and has become too expensive since */
 };
 
 /* What `probe_namespace` is to be, so that BPF numbers processes as we do. */

@@ -27,7 +27,8 @@
 #include "trace/price.h"
 #include "trace/probe_price.h"
 
-#define BAR_CHARS 24
+#define BAR_CHARS    24
+#define AGAIN_ALL_MS 10000 /* between two judgements of all processes: /proc is read for each */
 
 struct probing {
 	const struct probing_opts *o;
@@ -37,6 +38,9 @@ struct probing {
 	struct probe_spots *spots[SAMPLED_MAX]; /* of each place */
 	bool said_other[SAMPLED_MAX];		/* the process has another file there */
 	struct uprobe_prices prices;		/* unless it is forced */
+	struct probe_price *price;		/* while it is measured */
+	uint64_t price_ns;			/* when that begins, or ends */
+	bool judged;				/* once, or oftener */
 	int signal_fd, pid_fd;
 	uint64_t start_ns, end_ns; /* end_ns 0: it still goes on */
 	bool over;		   /* the user ends it, or the process has ended */
@@ -312,16 +316,61 @@ static void wait_until(struct probing *p, uint64_t until_ns)
 		p->over = true;
 }
 
+/* Hits are noted for a while, as that makes each dearer. */
+static int begin_price(struct probing *p)
+{
+	const struct probe_price_opts o = {
+		.pid = p->o->pid,
+		.max_slowdown = p->o->max_slowdown,
+		.costs_fd = bpf_map__fd(p->skel->maps.probe_costs),
+		.prices = p->prices,
+		.advice = "choose a place that is reached less often, as a condition does not "
+			  "save the trap",
+		.again = p->judged,
+	};
+
+	p->price = probe_price__begin(&o);
+	if (!p->price)
+		return log_no_memory();
+	p->skel->bss->measuring = 1;
+	p->price_ns = now_ns() + PRICE_MEASURE_MS * NS_PER_MS;
+	return 0;
+}
+
+/* -EBUSY after a message: it costs too much. A process that has ended is judged no more. */
+static int end_price(struct probing *p)
+{
+	int err;
+
+	p->skel->bss->measuring = 0;
+	err = p->over ? 0 : probe_price__judge(p->price);
+	probe_price__free(p->price);
+	p->price = NULL;
+	p->judged = true;
+	p->price_ns = now_ns() + (p->o->pid > 0 ? PRICE_AGAIN_MS : AGAIN_ALL_MS) * NS_PER_MS;
+	return err;
+}
+
+static int look_at_price(struct probing *p)
+{
+	if (p->o->force || p->over || now_ns() < p->price_ns)
+		return 0;
+	return p->price ? end_price(p) : begin_price(p);
+}
+
 static int count(struct probing *p)
 {
 	uint64_t step = (uint64_t)(p->o->interval_s * 1e9);
-	uint64_t next = step ? p->start_ns + step : UINT64_MAX;
+	uint64_t next = step ? p->start_ns + step : UINT64_MAX, until;
 	uint64_t end = p->o->duration_s > 0 ? p->start_ns + (uint64_t)(p->o->duration_s * 1e9)
 					    : UINT64_MAX;
+	int refused = 0;
 
-	while (!p->over && now_ns() < end) {
-		wait_until(p, next < end ? next : end);
-		if (p->over || now_ns() < next)
+	while (!p->over && !refused && now_ns() < end) {
+		until = next < end ? next : end;
+		wait_until(p, p->o->force || until < p->price_ns ? until : p->price_ns);
+		refused = look_at_price(p);
+		if (p->over || refused || now_ns() < next)
 			continue;
 		if (show(p))
 			return p->err;
@@ -333,36 +382,20 @@ static int count(struct probing *p)
 		return p->err;
 	warn_of_others(p, "has loaded another file from this path since, as the file was replaced: "
 			  "its hits are not counted; trace it anew");
-	return 0;
+	return refused;
 }
 
-/* Ends with an error what costs too much. A process that has ended is judged no more. */
+/* Ends with an error what costs too much. */
 static int judge(struct probing *p)
 {
-	int err = 0;
-	const struct probe_price_opts o = {
-		.pid = p->o->pid,
-		.max_slowdown = p->o->max_slowdown,
-		.costs_fd = bpf_map__fd(p->skel->maps.probe_costs),
-		.prices = p->prices,
-		.advice = "choose a place that is reached less often, as a condition does not "
-			  "save the trap",
-	};
-	struct probe_price *price;
+	int err = begin_price(p);
 
-	price = probe_price__begin(&o);
-	if (!price)
-		return log_no_memory();
-	p->skel->bss->measuring = 1;
-	if (p->o->command)
+	if (!err && p->o->command)
 		err = p->o->command->go(p->o->command->ctx);
-	if (!err)
-		wait_until(p, p->start_ns + PRICE_MEASURE_MS * NS_PER_MS);
-	p->skel->bss->measuring = 0;
-	if (!err && !p->over)
-		err = probe_price__judge(price);
-	probe_price__free(price);
-	return err;
+	if (err)
+		return err;
+	wait_until(p, p->price_ns);
+	return end_price(p);
 }
 
 /* From here on the command runs, and hits count. */
@@ -391,6 +424,7 @@ int probing__run(const struct probing_opts *o)
 	if (!err)
 		err = count(&p);
 	uprobe_list__close(&p.set.breakpoints);
+	probe_price__free(p.price);
 	for (uint32_t i = 0; i < o->cnt; i++)
 		probe_spots__free(p.spots[i]);
 	readers__free(p.readers);

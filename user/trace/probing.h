@@ -26,7 +26,7 @@ struct probing_opts {
 	double duration_s;			/* 0: until it is stopped, or the process ends */
 	double interval_s;			/* between two pictures; 0: only one, at the end */
 	bool json;				/* one object a line */
-	/* Percent: if the first 100 ms slow a process down by more, it is refused ... */
+	/* Percent: if hits slow a process down by more, at first or later, that is the end ... */
 	double max_slowdown;
 	bool force; /* ... unless */
 };
