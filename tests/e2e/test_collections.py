@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 import harness
+import interpreters
 from harness import PROGRAMS, Target
 from tracing import FOLLOWS, FRAME, RUN, Trace, check_form
 
@@ -144,6 +145,18 @@ def test_json(any_python):
         check_form(row, {"count": int, **PAUSES})
     for frame in (frame for row in each + last["collections"] for frame in row["stack"]):
         check_form(frame, FRAME)
+
+
+@pytest.mark.parametrize("name", ["builds/3.13t", "builds/3.14t"])
+def test_free_threaded(name):
+    """Its collector is called without need: what is no collection is not shown as one."""
+    python = interpreters.named(name)
+    if not python:
+        pytest.skip("%s is not installed" % name)
+    with Target(python, "collected.py") as target:
+        result = subprocess.run([harness.PYPERF, "trace", "-p", str(target.pid), "--gc"], capture_output=True, text=True, check=False,
+                                timeout=harness.PATIENCE, env=harness.clean_environment())
+        assert result.returncode == 1 and "a free-threaded interpreter calls its collector without need" in result.stderr
 
 
 @pytest.mark.parametrize("args, message", [

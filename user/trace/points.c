@@ -686,6 +686,9 @@ int trace_points__find_collector(const struct elf_file *ef, const struct py_bina
 	*out = (struct trace_points){ 0 };
 	if (elf_file__machine(ef) != EM_X86_64)
 		return refuse(&s, "collections are traced on x86-64 only");
+	if (bin->free_threaded)
+		return refuse(&s, "a free-threaded interpreter calls its collector without need, "
+				  "and that returns at once");
 	err = collector__find(ef, &c);
 	if (err == -ENOENT)
 		err = refuse(&s, "its garbage collector was not found");
