@@ -12,6 +12,7 @@ import pytest
 
 import conftest
 import harness
+import million_calls
 from conftest import INTERPRETERS
 from harness import Target, changed_code, poll
 from programs import prefork
@@ -293,6 +294,13 @@ def test_callers_in_registers():
     if "3.11" not in conftest.INTERPRETERS:
         pytest.skip("python3.11 is not installed")
     assert compare_million(conftest.INTERPRETERS["3.11"], rounds=1) > 50000
+
+
+@pytest.mark.few_pythons
+def test_tree_of_calls(python):
+    """The short form of scripts/test-million."""
+    figures = million_calls.compare(python, rounds=2)
+    assert figures["events"] > 100000 and figures["depths"] == 8
 
 
 def test_learning_is_cheap(python):

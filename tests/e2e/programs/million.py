@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Calls functions a million times, in rounds that are all the same.
 
-million.py truth       prints the beginnings and ends of one round, each with its depth, as the interpreter's own
-                       profile function sees them: ["=> batch", " => tree", ...]
+million.py truth [N]   prints the beginnings and ends of one round, or of N, each with its depth, as the interpreter's
+                       own profile function sees them: ["=> batch", " => tree", ...]
 million.py run         says "ready"; makes a round for each line, then ends
 
 For CPython 2.7 and 3.6 on.
@@ -77,8 +77,10 @@ def log(frame, event, arg):
 
 
 if sys.argv[1] == "truth":
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     sys.setprofile(log)
-    batch()
+    for _ in range(rounds):
+        batch()
     sys.setprofile(None)
     print(json.dumps(LOG))
 else:
