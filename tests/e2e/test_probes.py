@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import interpreters
 from conftest import INTERPRETERS
 from harness import PYPERF, find_tool, profile, total
 from probe_runs import CALLS, THREADS, Run, hits_of, libc_of, names_of
@@ -199,3 +200,13 @@ def test_probe_that_crashes(with_probes):
     listed = subprocess.run([PYPERF, "probes", with_probes], stdout=subprocess.PIPE, universal_newlines=True).stdout
     done = profile("-e", "usdt:%s:python:line" % with_probes, "--", with_probes, "-c", "")
     assert done.status == 1 and ("can crash" if "python:line" in listed else "no such probe") in done.stderr
+
+
+def test_free_threaded():
+    """3.13 has one opcode for the first and all other calls there: none is single-stepped, at twenty times the price."""
+    python = interpreters.named("builds/3.13t")
+    if not python:
+        pytest.skip("builds/3.13t is not installed")
+    out = subprocess.run([PYPERF, "probes", python], capture_output=True, text=True, check=True).stdout
+    calls = re.findall(r"  call \(\w+\) +\d+ +0x[0-9a-f]+ +(.*)", out)
+    assert calls and set(calls) == {"emulated"}, out

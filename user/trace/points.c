@@ -483,6 +483,13 @@ static void set_before(struct trace_point *p, const struct opcode_table *o)
 			p->before[cnt++] = o->use[i].opcode;
 }
 
+/* Free-threaded 3.13 replaces no opcode by one for further calls. */
+static bool is_for_first_calls(const struct search *s, const struct opcode_use *u)
+{
+	return u->first_calls_only &&
+	       (!s->bin->free_threaded || s->bin->version_hex >= PY_VERSION_MINOR_HEX(3, 14));
+}
+
 static int add_handler(struct search *s, const struct opcode_table *o, const struct opcode_use *u,
 		       uint64_t addr)
 {
@@ -490,7 +497,8 @@ static int add_handler(struct search *s, const struct opcode_table *o, const str
 	struct trace_point *p;
 
 	if (!err)
-		err = add_point(s, (enum point_kind)u->kind, u->opcode, addr, u->first_calls_only);
+		err = add_point(s, (enum point_kind)u->kind, u->opcode, addr,
+				is_for_first_calls(s, u));
 	if (err || !s->out->by_function)
 		return err;
 	p = &s->out->at[s->out->cnt - 1];
