@@ -108,12 +108,13 @@ PYPERF_ASSERT_SIZE(struct wait_state, 32);
 /*
  * counted_waits: thread, as wait_thread.tid -> the part of a wait that user/ counts before the wait
  * ends: from `out_ns`, where it began, to `until_ns`. user/ inserts and deletes. When the wait ends
- * BPF counts what is left of it, and says so here, because the thread may end next.
+ * BPF counts what is left of it, and says so here, because the thread may end next: counted.bpf.h.
  */
 struct wait_counted {
-	__u64 out_ns, until_ns; /* out_ns: 0 when BPF has left the part out */
+	__u64 out_ns, until_ns;
+	__u64 left_ns; /* `out_ns` when BPF has left the part out; another number says nothing */
 };
-PYPERF_ASSERT_SIZE(struct wait_counted, 16);
+PYPERF_ASSERT_SIZE(struct wait_counted, 24);
 
 /* In .rodata of the object of waits, written before it is loaded. */
 struct wait_cfg {

@@ -27,6 +27,7 @@
  */
 #include "wait.bpf.h"
 #include "arrival.bpf.h"
+#include "counted.bpf.h"
 #include "loops.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -42,14 +43,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct wait_thread);
 } waits SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, WAIT_THREADS);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
-	__type(value, struct wait_counted);
-} counted_waits SEC(".maps");
 
 /*
  * Slot of struct shares -> when a thread of that user last found no room in `waits`. Whatever of
@@ -298,16 +291,7 @@ BPF_INLINE struct wait_thread *first_seen(struct task_struct *task, __u32 nr, in
 /* Up to when user/ has counted the wait that ends; 0: nothing of it. It learns what is left out. */
 BPF_INLINE __u64 take_counted(const struct wait_thread *t)
 {
-	__u32 tid = t->tid;
-	struct wait_counted *part;
-
-	if (t->out_ns >= wait_state().counted_ns)
-		return 0;
-	part = bpf_map_lookup_elem(&counted_waits, &tid);
-	if (!part || part->out_ns != t->out_ns)
-		return 0;
-	part->out_ns = 0;
-	return part->until_ns;
+	return t->out_ns < wait_state().counted_ns ? take_part(t->tid, t->out_ns) : 0;
 }
 
 /*

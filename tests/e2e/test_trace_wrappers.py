@@ -104,6 +104,24 @@ def test_what_comes_behind_the_first(any_python, ways):
     assert last["processes"] == 1 + 3
 
 
+def test_program_that_the_command_serves(any_python, ways, directory):
+    """As an AppImage does, by FUSE: its server makes a thread for each request, and stands then until the tracer looks."""
+    server, place = harness.compile_c(directory / "fuse_server", "fuse_server.c", "-pthread"), directory / "place"
+    place.mkdir()
+    argv = ["unshare", "--mount", harness.PYPERF, "trace", "--json", "--force", "--as-root", "--", server, place,
+            "/bin/sh", "-c", 'exec "$0" -c "$1"', os.path.realpath(any_python), CODE]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/", start_new_session=True) as tracing:
+        try:
+            out, err = tracing.communicate(timeout=harness.PATIENCE)
+        except subprocess.TimeoutExpired:
+            # What stands in the kernel ends when the server does.
+            os.killpg(tracing.pid, signal.SIGKILL)
+            raise
+    if "no FUSE" in out:
+        pytest.skip(out)
+    assert tracing.returncode == 3 and json.loads(out.splitlines()[-1])["final"], err
+
+
 def test_never(ways):
     """A sentence says so; what a command that cannot be executed says is said once."""
     result = trace(["sh", "-c", "exit 7"], ways[1])

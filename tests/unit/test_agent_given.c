@@ -155,6 +155,10 @@ static void take_what_listens(void)
 	assert_non_null(strstr(said, as_file)); /* is not used */
 	assert_null(strstr(said, "a.socket"));
 	find(&g, as_file, 8);
+	assert_non_null(strstr(said, listen)); /* nor is this one, of a unit that nobody needs */
+	find(&g, "unix:/no/such/socket", -1);
+	assert_non_null(strstr(said, "listen = unix:/no/such/socket: the socket at 127.0.0.1:"));
+	assert_non_null(strstr(said, "(a.socket) of the service manager is not used"));
 	assert_int_equal(chmod(path, 0666), 0);
 	find(&g, as_file, -1);
 	assert_non_null(strstr(said, "every user of this host"));

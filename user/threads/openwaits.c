@@ -621,8 +621,8 @@ static bool is_left_out(const struct look *e, const struct sleeper *s)
 
 	if (k ? k->out_ns == s->out_ns : s->unseen)
 		return true;
-	return !bpf_map_lookup_elem(e->a.counted_fd, &s->t->tid, &now) && !now.out_ns &&
-	       now.until_ns == e->a.until_ns;
+	return !bpf_map_lookup_elem(e->a.counted_fd, &s->t->tid, &now) &&
+	       now.left_ns == s->out_ns && now.until_ns == e->a.until_ns;
 }
 
 static int add_part(struct openwaits *w, const struct part *part)
@@ -635,7 +635,7 @@ static int add_part(struct openwaits *w, const struct part *part)
 
 static void tell(const struct look *e, struct sleeper *s)
 {
-	const struct wait_counted counted = { s->out_ns, e->a.until_ns };
+	const struct wait_counted counted = { s->out_ns, e->a.until_ns, 0 };
 
 	if (bpf_map_update_elem(e->a.counted_fd, &s->t->tid, &counted, BPF_ANY))
 		s->wait_ns = s->queue_ns = 0; /* no room: what was told before holds */
@@ -656,7 +656,7 @@ static int keep_parts(struct look *e)
 	for (size_t i = 0; i < e->sleeper_cnt && !err; i++) {
 		struct sleeper *s = &e->sleepers[i];
 		const struct part part = { .tid = s->t->tid,
-					   .counted = { s->out_ns, e->a.until_ns } };
+					   .counted = { s->out_ns, e->a.until_ns, 0 } };
 
 		if (!s->wait_ns && !s->queue_ns)
 			continue;
