@@ -160,6 +160,7 @@ def tools():
         ours("--hist", "--from", "caller"),
         ours("--hist", "--from", "nobody"),
         ours("--hist", "--slow", "50ms", "-f", "callee", calls=STACKED_CALLS),
+        ours("--hist", "--slow", "50ms", "-f", "nobody"),
         trap(),
         static_probe(), bpftrace(),
         inside("cProfile"), inside("setprofile", "sys.setprofile"), inside("settrace", "sys.settrace"),
