@@ -194,8 +194,8 @@ static void refuse(const struct probe_price *p, const struct paid *w, double wal
 		str_sanitise(&name, comm, strlen(comm), NAME_MAX_CHARS);
 		strbuf__addz(&name, ")");
 	}
-	log_err("%sprocess %d%s: %.0f hits/s at %.2f us each%s would slow it down by %s%.*f%% of its "
-		"CPU time, more than %g%%: %s (--max-slowdown %.0f or --force allows that)",
+	log_err("%sprocess %d%s: %.0f hits/s at %.2f us each%s would slow it down by %s%.*f%% of "
+		"its CPU time, more than %g%%: %s (--max-slowdown %.0f or --force allows that)",
 		p->o.again ? "hits are not counted any more: " : "", w->pid,
 		name.len && !name.err ? name.s : "", w->hits * NS_PER_S / wall_ns,
 		w->cost_ns / w->hits / 1000, how,
