@@ -41,13 +41,8 @@ BPF_INLINE __u32 task_inner_nr(struct task_struct *task)
 	return (__u32)up.nr;
 }
 
-/*
- * The current process and, in the low half, its thread, as a pid namespace sees them: that at
- * `level` whose file has this device and inode; inum 0: the initial one. 0: it is not visible
- * there. The helper answers only in a process whose own namespace that is (kernel/bpf/helpers.c);
- * of one in a namespace within it the kernel's structs tell.
- */
-BPF_INLINE __u64 task_within(__u64 dev, __u32 inum, __u32 level)
+/* Of task_within() and task_seen_from(). `always`: a constant. */
+BPF_INLINE __u64 task_numbers(__u64 dev, __u32 inum, __u32 level, int always)
 {
 	struct bpf_pidns_info here;
 	struct task_struct *task;
@@ -60,8 +55,19 @@ BPF_INLINE __u64 task_within(__u64 dev, __u32 inum, __u32 level)
 	task = (void *)bpf_get_current_task();
 	tid = task_nr_in(task, level, inum);
 	if (!tid)
-		return 0;
+		return always ? bpf_get_current_pid_tgid() : 0;
 	return (__u64)task_nr_in(BPF_CORE_READ(task, group_leader), level, inum) << 32 | tid;
+}
+
+/*
+ * The current process and, in the low half, its thread, as a pid namespace sees them: that at
+ * `level` whose file has this device and inode; inum 0: the initial one. 0: it is not visible
+ * there. The helper answers only in a process whose own namespace that is (kernel/bpf/helpers.c);
+ * of one in a namespace within it the kernel's structs tell.
+ */
+BPF_INLINE __u64 task_within(__u64 dev, __u32 inum, __u32 level)
+{
+	return task_numbers(dev, inum, level, 0);
 }
 
 /*
@@ -70,9 +76,7 @@ BPF_INLINE __u64 task_within(__u64 dev, __u32 inum, __u32 level)
  */
 BPF_INLINE __u64 task_seen_from(__u64 dev, __u32 inum, __u32 level)
 {
-	__u64 seen = task_within(dev, inum, level);
-
-	return seen ? seen : bpf_get_current_pid_tgid();
+	return task_numbers(dev, inum, level, 1);
 }
 
 /* The thread pointer of a task. */
