@@ -903,7 +903,7 @@ def test_seccomp(any_python, mode):
     (["trace", "--slow", "p99", "--from", "f"], "--from goes with --calls or --hist, without --slow"),
     (["trace", "--format", "systemtap"], "--format systemtap goes with --calls"),
     (["trace", "--gc", "--calls", "--format", "pythonflow"], "--format pythonflow goes with --calls"),
-    (["trace", "-o", "x.html"], "-o goes with --calls and --hist"),
+    (["trace", "-o", "x.html"], "-o goes with --calls, --hist, --slow and --native-from"),
     (["trace", "--hist", "-o", "x.unknown"], "x.unknown"),
     (["trace", "-p", "x"], "-p x: 'x' is not a process id"),
     (["trace", "-t", "4194305"], "-t 4194305: there is no such thread"),
