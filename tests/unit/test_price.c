@@ -66,6 +66,34 @@ static void test_sum(void **state)
 	price_sum__free(&s);
 }
 
+/* Others have the CPU while a run stands, and first calls cost more: neither is the price. */
+static void test_runs(void **state)
+{
+	struct price_runs r = { 0 };
+	uint64_t ns = 0, cnt = 0, now = 1000000000;
+
+	(void)state;
+	for (uint32_t i = 0; i < 2 * PRICE_SLICES; i++) {
+		bool slow = i % 3 == 0;
+
+		price_runs__look(&r, now, ns, cnt);
+		assert_true(i < 5 ? price_runs__median(&r) <= 0 : price_runs__median(&r) >= 700);
+		now += PRICE_SLICE_MS * 1000000;
+		cnt += 100;
+		ns += 100 * (700 + i % 2) + (slow ? 4000000 : 0);
+	}
+	assert_int_equal(r.slice_cnt, PRICE_SLICES);
+	assert_true(price_runs__median(&r) < 702);
+	/* Too few runs, or too soon, are no slice. */
+	r = (struct price_runs){ 0 };
+	for (uint64_t i = 1; i < 1000; i++)
+		price_runs__look(&r, now + 1000 * i, 500 * i, 100 * i);
+	r.cnt = 0;
+	for (uint64_t i = 1; i < 1000; i++)
+		price_runs__look(&r, now + 1000000000 * i, 500 * i, i);
+	assert_int_equal(r.slice_cnt, 0);
+}
+
 static void test_cpu(void **state)
 {
 	uint64_t before = 0, after = 0;
@@ -83,7 +111,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slowdown), cmocka_unit_test(test_verdict),
 		cmocka_unit_test(test_look),	 cmocka_unit_test(test_sum),
-		cmocka_unit_test(test_cpu),
+		cmocka_unit_test(test_runs),	 cmocka_unit_test(test_cpu),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

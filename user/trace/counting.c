@@ -557,8 +557,10 @@ static void wait_until(struct counting *c, uint64_t until_ns)
 
 	for (uint64_t now = now_ns(); now < until_ns && !is_done(c) && !c->err; now = now_ns()) {
 		uint64_t left = (until_ns - now) / NS_PER_MS + 1;
+		int most = tracer__look_ms(c->tracer);
 
-		poll(fds, 3, more ? 0 : left < DRAIN_MS ? (int)left : DRAIN_MS);
+		most = most < DRAIN_MS ? most : DRAIN_MS;
+		poll(fds, 3, more ? 0 : left < (uint64_t)most ? (int)left : most);
 		more = tracer__drain(c->tracer);
 		generated__look(c->generated);
 		if (c->o->mode == TIMING_CALLS)

@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/hash.h"
 
+#define SLICES_LEAST 5 /* else the median says little */
+
 /* If the cost is almost all that was used, what is left is noise: then it is a lower bound. */
 double price__slowdown(double cost_ns, double used_ns)
 {
@@ -40,6 +42,35 @@ void price__look(struct price_look *l, uint64_t now_ns, uint64_t cpu_ns, uint64_
 	l->ns = now_ns;
 	l->cpu_ns = cpu_ns;
 	l->hits = hits;
+}
+
+void price_runs__look(struct price_runs *r, uint64_t now_ns, uint64_t ns, uint64_t cnt)
+{
+	if (r->slice_cnt == PRICE_SLICES || now_ns - r->at_ns < PRICE_SLICE_MS * NS_PER_MS)
+		return;
+	if (r->at_ns && cnt >= r->cnt + PRICE_SLICE_CNT)
+		r->each[r->slice_cnt++] = (double)(ns - r->ns) / (double)(cnt - r->cnt);
+	r->at_ns = now_ns;
+	r->ns = ns;
+	r->cnt = cnt;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double price_runs__median(const struct price_runs *r)
+{
+	double each[PRICE_SLICES];
+
+	if (r->slice_cnt < SLICES_LEAST)
+		return 0;
+	memcpy(each, r->each, sizeof(each));
+	qsort(each, r->slice_cnt, sizeof(*each), by_size);
+	return each[r->slice_cnt / 2];
 }
 
 int price_sum__take(struct price_sum *s, size_t process, uint64_t used_ns)

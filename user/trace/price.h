@@ -49,6 +49,25 @@ struct price_sum {
 int price_sum__take(struct price_sum *s, size_t process, uint64_t used_ns);
 void price_sum__free(struct price_sum *s);
 
+/*
+ * What a run of a BPF program takes, from the kernel's sums. These also have the time in which
+ * others had the CPU, where a run was interrupted, and what only the first call of each function
+ * costs. So it is the median of short slices. Valid when all zero.
+ */
+#define PRICE_SLICES	64
+#define PRICE_SLICE_MS	2  /* the least between two looks: shorter than a turn of the scheduler */
+#define PRICE_SLICE_CNT 50 /* runs that a slice has at least */
+struct price_runs {
+	uint64_t at_ns, ns, cnt; /* the last slice ended then, with these sums */
+	double each[PRICE_SLICES];
+	uint32_t slice_cnt;
+};
+
+/* The sums so far. */
+void price_runs__look(struct price_runs *r, uint64_t now_ns, uint64_t ns, uint64_t cnt);
+/* In ns; 0: there were too few. */
+double price_runs__median(const struct price_runs *r);
+
 /* The CPU time of a process since it began. false: there is no such process. */
 bool price__cpu_ns(pid_t pid, uint64_t *ns);
 /* The CPU time of the children that it has waited for. */

@@ -226,6 +226,7 @@ int probe_price__judge(struct probe_price *p)
 		refuse(p, &worst, wall_ns);
 		return -EBUSY;
 	}
-	warn_of_outside(p, wall_ns);
+	if (!p->o.again)
+		warn_of_outside(p, wall_ns);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,7 @@ struct tracer {
 	size_t codes_max; /* that have names; then those of former processes have none any more */
 	int64_t trap_ns;  /* of a breakpoint whose program does nothing */
 	int stats_fd;	  /* while the kernel measures run times; -1 */
+	struct price_runs runs;
 };
 
 /* ---- processes ------------------------------------------------------------------------------- */
@@ -350,16 +352,6 @@ static int on_event(void *ctx, void *data, size_t size)
 	return --tr->left ? 0 : -EAGAIN;
 }
 
-bool tracer__drain(struct tracer *tr)
-{
-	ring_buffer__consume(tr->ring);
-	if (!tr->event_ring)
-		return false;
-	tr->left = EVENTS_AT_ONCE;
-	tr->drops = tr->until_ns && now_ns() >= tr->until_ns;
-	return ring_buffer__consume(tr->event_ring) == -EAGAIN;
-}
-
 int tracer__news_fd(const struct tracer *tr)
 {
 	return ring_buffer__epoll_fd(tr->ring);
@@ -437,6 +429,47 @@ static struct bpf_program *program_of(const struct tracer *tr)
 	if (tr->on_event.take_raise)
 		return tr->skel->progs.on_raise;
 	return tr->on_event.take ? tr->skel->progs.on_event : tr->skel->progs.on_call;
+}
+
+/* Runs of a program that the kernel has measured, and their time. */
+static uint64_t measured(int program_fd, uint64_t *ns)
+{
+	struct bpf_prog_info info = { 0 };
+	uint32_t size = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(program_fd, &info, &size))
+		return 0;
+	*ns = info.run_time_ns;
+	return info.run_cnt;
+}
+
+static int program_fd(const struct tracer *tr)
+{
+	return bpf_program__fd(program_of(tr));
+}
+
+static void look_at_runs(struct tracer *tr)
+{
+	uint64_t ns, cnt = tr->stats_fd >= 0 ? measured(program_fd(tr), &ns) : 0;
+
+	if (cnt)
+		price_runs__look(&tr->runs, now_ns(), ns, cnt);
+}
+
+int tracer__look_ms(const struct tracer *tr)
+{
+	return tr->stats_fd >= 0 ? PRICE_SLICE_MS : INT_MAX;
+}
+
+bool tracer__drain(struct tracer *tr)
+{
+	look_at_runs(tr);
+	ring_buffer__consume(tr->ring);
+	if (!tr->event_ring)
+		return false;
+	tr->left = EVENTS_AT_ONCE;
+	tr->drops = tr->until_ns && now_ns() >= tr->until_ns;
+	return ring_buffer__consume(tr->event_ring) == -EAGAIN;
 }
 
 /* What threads wait for is wanted, or there is no program at each switch. */
@@ -659,18 +692,6 @@ struct tracer *tracer__open_many(const struct target *t, const struct trace_filt
 	return tr;
 }
 
-/* Runs of a program that the kernel has measured, and their time. */
-static uint64_t measured(int program_fd, uint64_t *ns)
-{
-	struct bpf_prog_info info = { 0 };
-	uint32_t size = sizeof(info);
-
-	if (bpf_obj_get_info_by_fd(program_fd, &info, &size))
-		return 0;
-	*ns = info.run_time_ns;
-	return info.run_cnt;
-}
-
 /* What a switch costs all threads of the machine, is in no slowdown. */
 static void stop_measuring(struct tracer *tr)
 {
@@ -708,11 +729,6 @@ void tracer__close(struct tracer *tr)
 }
 
 /* ---- breakpoints ----------------------------------------------------------------------------- */
-
-static int program_fd(const struct tracer *tr)
-{
-	return bpf_program__fd(program_of(tr));
-}
 
 /* The cookie of the point with this number among the used ones. */
 static uint64_t cookie_of(const struct tracer *tr, uint32_t spot)
@@ -944,10 +960,12 @@ void tracer__end_measuring(struct tracer *tr)
 /* The trap, and the program as it was measured, or a quarter of the trap. */
 double tracer__hit_ns(const struct tracer *tr)
 {
-	double trap = trap_ns(tr);
-	uint64_t ns, cnt = measured(program_fd(tr), &ns);
+	double trap = trap_ns(tr), run = price_runs__median(&tr->runs);
+	uint64_t ns, cnt = run > 0 ? 0 : measured(program_fd(tr), &ns);
 
-	return trap + (cnt ? (double)ns / (double)cnt : trap / 4);
+	if (cnt)
+		run = (double)ns / (double)cnt;
+	return trap + (run > 0 ? run : trap / 4);
 }
 
 double tracer__trap_share(const struct tracer *tr)

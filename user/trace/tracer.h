@@ -120,6 +120,8 @@ void tracer__detach(struct tracer *tr);
  * there are more.
  */
 bool tracer__drain(struct tracer *tr);
+/* ... after so many ms at most: it also looks at what hits cost, as long as that is measured. */
+int tracer__look_ms(const struct tracer *tr);
 /* ... and when this descriptor is readable: many names have come. */
 int tracer__news_fd(const struct tracer *tr);
 /* Events that found no room so far. */
