@@ -772,7 +772,7 @@ def test_long_records_are_of_parts():
     listed = subprocess.run([TOP / "scripts/test-long", "--list"], text=True,
                             capture_output=True, check=True)
     parts = {line.split()[0] for line in listed.stdout.splitlines()}
-    assert len(parts) == 14 and {path.stem for path in (TOP / "docs/long").iterdir()} <= parts
+    assert len(parts) == 16 and {path.stem for path in (TOP / "docs/long").iterdir()} <= parts
     ask = "source <(sed -n '/^code_of/,/^}/p' scripts/test-long); code_of "
     for part in parts:
         paths = subprocess.run(["bash", "-c", ask + part], cwd=TOP, text=True, capture_output=True,
