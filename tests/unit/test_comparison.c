@@ -36,6 +36,7 @@ static void add(struct comparison *c, enum comparison_side side, const struct pa
 {
 	struct ended_call call = { .times = *times, .stack = stack_of(code) };
 
+	call.stack_hash = pairs_stack__hash(call.stack);
 	assert_int_equal(comparison__add(c, side, &call, called), 0);
 }
 

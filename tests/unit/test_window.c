@@ -141,6 +141,7 @@ static void test_stacks(void **state)
 	for (uint32_t i = 0; i < 3 * WINDOW_CALLS; i++) {
 		call.times = took(i);
 		call.stack = stack_of(i % 7);
+		call.stack_hash = pairs_stack__hash(call.stack);
 		assert_int_equal(window__add(w, &call, NULL), 0);
 	}
 	c = split(w, 99.9, &limit_ns);
@@ -171,6 +172,7 @@ static void test_bound(void **state)
 		for (uint32_t k = 0; k < 600; k++) {
 			call.times = took(k);
 			call.stack = stack_of((uint32_t)i << 16 | k);
+			call.stack_hash = pairs_stack__hash(call.stack);
 			assert_int_equal(window__add(w[i], &call, called), 0);
 		}
 	}

@@ -146,7 +146,7 @@ static void split_own(const struct pairs_times *times, const struct called *call
 
 void comparison__init(struct comparison *c, size_t *room)
 {
-	*c = (struct comparison){ .key = hash_key(), .room = room };
+	*c = (struct comparison){ .room = room };
 }
 
 void comparison__free(struct comparison *c)
@@ -178,33 +178,41 @@ static int new_stack(struct comparison *c, const struct pairs_stack *stack)
 }
 
 /* Its number in `stacks`, UNKNOWN without room, or -ENOMEM. */
-static int find_stack(struct comparison *c, const struct pairs_stack *stack)
+static int find_stack(struct comparison *c, const struct ended_call *call)
 {
 	static const struct pairs_stack none = { .cnt = 0 };
-	uint64_t hash;
+	const struct pairs_stack *stack = call->stack;
 	uint32_t i;
 
 	if (!c->stack_cnt && new_stack(c, &none))
 		return -ENOMEM;
 	if (!stack || !stack->cnt)
 		return UNKNOWN;
-	hash = pairs_stack__hash(stack, &c->key);
-	for (size_t at = 0; (i = hash_index__next(&c->by_stack, hash, &at)) != HASH_NONE;)
+	for (size_t at = 0;
+	     (i = hash_index__next(&c->by_stack, call->stack_hash, &at)) != HASH_NONE;)
 		if (pairs_stack__is_same(&c->stacks[i].stack, stack))
 			return (int)i;
 	if (!take_room(c, sizeof(*c->stacks) + BYTES_INDEX))
 		return UNKNOWN;
-	if (new_stack(c, stack) || hash_index__add(&c->by_stack, hash, (uint32_t)c->stack_cnt - 1))
+	if (new_stack(c, stack) ||
+	    hash_index__add(&c->by_stack, call->stack_hash, (uint32_t)c->stack_cnt - 1))
 		return -ENOMEM;
 	return (int)c->stack_cnt - 1;
+}
+
+/* These numbers are ours and ascend, so nobody can choose them to be equal here. */
+static uint64_t hash_part(uint32_t stack, uint32_t who, uint32_t on)
+{
+	uint64_t hash = (((uint64_t)stack << 32 | who) * SPENT_ON_CNT + on) * 0x9e3779b97f4a7c15ULL;
+
+	return hash ^ hash >> 32;
 }
 
 /* NULL: no memory. */
 static struct compared_part *find_part(struct comparison *c, uint32_t stack, uint32_t who,
 				       uint32_t on)
 {
-	const uint32_t words[] = { stack, who, on };
-	uint64_t hash = hash_bytes(&c->key, words, sizeof(words));
+	uint64_t hash = hash_part(stack, who, on);
 	bool is_least = stack == UNKNOWN && who == CALLEE_OTHERS;
 	uint32_t i;
 
@@ -256,7 +264,7 @@ static void keep(struct comparison *c, const struct ended_call *call)
 int comparison__add(struct comparison *c, enum comparison_side side, const struct ended_call *call,
 		    const struct called *called)
 {
-	int stack = find_stack(c, call->stack), err = 0;
+	int stack = find_stack(c, call), err = 0;
 	uint64_t own[SPENT_ON_CNT];
 
 	if (stack < 0)

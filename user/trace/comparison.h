@@ -52,6 +52,7 @@ struct ended_call {
 	uint32_t tgid, tid;
 	struct pairs_times times;
 	const struct pairs_stack *stack; /* borrowed; NULL: it is not known */
+	uint64_t stack_hash;		 /* pairs_stack__hash(), of a known one */
 };
 
 /* A function that was called, by a number of the caller's choice, and what its time was for. */
@@ -98,7 +99,6 @@ struct comparison {
 	} slowest[SLOWEST]; /* the slowest first */
 	size_t slowest_cnt;
 	struct hash_index by_stack, by_part; /* and what follows: private */
-	struct hash_key key;
 	size_t *room, taken;
 };
 

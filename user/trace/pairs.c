@@ -568,10 +568,11 @@ bool pairs_stack__is_same(const struct pairs_stack *a, const struct pairs_stack 
 	       !memcmp(a->offsets, b->offsets, a->cnt * sizeof(*a->offsets));
 }
 
-uint64_t pairs_stack__hash(const struct pairs_stack *s, const struct hash_key *key)
+uint64_t pairs_stack__hash(const struct pairs_stack *s)
 {
-	uint64_t parts[3] = { hash_bytes(key, s->codes, s->cnt * sizeof(*s->codes)),
-			      hash_bytes(key, s->offsets, s->cnt * sizeof(*s->offsets)), s->cnt };
+	const struct hash_key key = hash_key();
+	uint64_t parts[3] = { hash_bytes(&key, s->codes, s->cnt * sizeof(*s->codes)),
+			      hash_bytes(&key, s->offsets, s->cnt * sizeof(*s->offsets)), s->cnt };
 
-	return hash_bytes(key, parts, sizeof(parts));
+	return hash_bytes(&key, parts, sizeof(parts));
 }

@@ -117,7 +117,7 @@ void pairs__lose(struct pairs *p, uint32_t lost);
 void pairs__end_process(struct pairs *p, uint32_t tgid);
 /* Are they of the same callers, at the same places? */
 bool pairs_stack__is_same(const struct pairs_stack *a, const struct pairs_stack *b);
-uint64_t pairs_stack__hash(const struct pairs_stack *s, const struct hash_key *key);
+uint64_t pairs_stack__hash(const struct pairs_stack *s); /* with hash_key() */
 /* Code that the activation of a frame runs; 0: none is open. */
 uint64_t pairs__code(const struct pairs *p, uint64_t frame);
 size_t pairs__open_cnt(const struct pairs *p); /* activations that have not ended */

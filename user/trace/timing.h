@@ -77,7 +77,7 @@ void timing__end_process(struct timing *t, pid_t pid);
 /* So many events were lost (tracer__lost()), though none behind them has said so yet. */
 void timing__lose(struct timing *t, uint32_t lost);
 /*
- * Keeps what timing__draw() needs, before the first event. 0 or -ENOMEM. Slow calls need it not.
+ * Keeps what timing__draw() needs, before the first event. 0 or -ENOMEM. Slow calls do not need it.
  * `of_many` (borrowed): gets the processes as they come; NULL: it is one process.
  */
 int timing__want_picture(struct timing *t, struct call_picture *of_many);

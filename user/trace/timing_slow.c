@@ -262,7 +262,8 @@ void timing_slow__take(struct timing *t, struct timed *f, const struct activatio
 				   .tgid = a->tgid,
 				   .tid = a->tid,
 				   .times = *times,
-				   .stack = a->stack };
+				   .stack = a->stack,
+				   .stack_hash = a->stack ? pairs_stack__hash(a->stack) : 0 };
 	struct timed *first = &t->all[f->first];
 
 	if (t->slow.ns)

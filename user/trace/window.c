@@ -45,25 +45,24 @@ struct windows {
 	size_t next; /* of these, who gives up calls */
 	size_t bytes;
 	struct shared_stack *stacks[STACK_BUCKETS];
-	struct hash_key key;
 	uint64_t *totals; /* WINDOW_CALLS, scratch */
 };
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
 /* Without memory there is none. */
-static struct shared_stack *share_stack(struct windows *all, const struct pairs_stack *stack)
+static struct shared_stack *share_stack(struct windows *all, const struct ended_call *call)
 {
-	uint64_t hash = pairs_stack__hash(stack, &all->key);
+	uint64_t hash = call->stack_hash;
 	struct shared_stack **bucket = &all->stacks[hash & (STACK_BUCKETS - 1)], *s = *bucket;
 
-	while (s && (s->hash != hash || !pairs_stack__is_same(&s->stack, stack)))
+	while (s && (s->hash != hash || !pairs_stack__is_same(&s->stack, call->stack)))
 		s = s->next;
 	if (!s) {
 		s = malloc(sizeof(*s));
 		if (!s)
 			return NULL;
-		*s = (struct shared_stack){ .stack = *stack, .next = *bucket, .hash = hash };
+		*s = (struct shared_stack){ .stack = *call->stack, .next = *bucket, .hash = hash };
 		*bucket = s;
 		all->bytes += STACK_BYTES;
 	}
@@ -93,7 +92,6 @@ struct windows *windows__new(void)
 
 	if (!all)
 		return NULL;
-	all->key = hash_key();
 	all->totals = calloc(WINDOW_CALLS, sizeof(*all->totals));
 	if (all->totals)
 		return all;
@@ -181,7 +179,7 @@ int window__add(struct window *w, const struct ended_call *call, const struct ca
 	if (!k)
 		return -ENOMEM;
 	*k = (struct kept){ .call = *call, .called = { .cnt = called_cnt } };
-	k->stack = call->stack ? share_stack(w->all, call->stack) : NULL;
+	k->stack = call->stack ? share_stack(w->all, call) : NULL;
 	k->call.stack = k->stack ? &k->stack->stack : NULL;
 	if (called_cnt)
 		memcpy(k->called.all, called->all, called_cnt * sizeof(*k->called.all));
