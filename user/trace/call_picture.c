@@ -276,3 +276,38 @@ int call_picture__finish(struct call_picture *c, uint64_t duration_ns)
 			 (unsigned long long)c->left_out);
 	return 0;
 }
+
+int call_pictures__open(struct call_picture *all[PICTURES],
+			struct profile *const profiles[PICTURES], pid_t pid, struct readers *rs)
+{
+	const struct call_picture_opts o = { .pid = pid,
+					     .times = true,
+					     .averages = profiles[PICTURE_OTHERS] };
+
+	for (int i = 0; i < PICTURES; i++) {
+		if (!profiles[i])
+			continue;
+		all[i] = call_picture__new(profiles[i], &o);
+		if (!all[i])
+			return -ENOMEM;
+		if (pid)
+			call_picture__name(all[i], rs);
+	}
+	return 0;
+}
+
+int call_pictures__finish(struct call_picture *const all[PICTURES], uint64_t duration_ns)
+{
+	int err = 0;
+
+	for (int i = 0; i < PICTURES && !err; i++)
+		if (all[i])
+			err = call_picture__finish(all[i], duration_ns);
+	return err;
+}
+
+void call_pictures__free(struct call_picture *const all[PICTURES])
+{
+	for (int i = 0; i < PICTURES; i++)
+		call_picture__free(all[i]);
+}

@@ -79,4 +79,14 @@ void call_picture__leave_out(struct call_picture *c, uint64_t calls);
 /* 0 or -ENOMEM. After a message if there were too many ways of calls. */
 int call_picture__finish(struct call_picture *c, uint64_t duration_ns);
 
+/*
+ * The pictures of a trace, in time, as far as `profiles` has them: the others are NULL. With
+ * PICTURE_OTHERS they are averages. `pid` and `rs`: as above. 0 or -ENOMEM; what was made is to be
+ * freed in any case.
+ */
+int call_pictures__open(struct call_picture *all[PICTURES],
+			struct profile *const profiles[PICTURES], pid_t pid, struct readers *rs);
+int call_pictures__finish(struct call_picture *const all[PICTURES], uint64_t duration_ns);
+void call_pictures__free(struct call_picture *const all[PICTURES]);
+
 #endif /* PYPERF_CALL_PICTURE_H */

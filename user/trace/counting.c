@@ -644,33 +644,14 @@ static int prepare(struct counting *c)
 	return 0;
 }
 
-/* Once a command is itself, and not what is about to execute it. */
-static int open_pictures(struct counting *c)
-{
-	const struct call_picture_opts o = { .pid = c->o->pid,
-					     .times = true,
-					     .averages = c->o->pictures[PICTURE_OTHERS] };
-
-	for (int i = 0; i < PICTURES; i++) {
-		if (!c->o->pictures[i])
-			continue;
-		c->pictures[i] = call_picture__new(c->o->pictures[i], &o);
-		if (!c->pictures[i])
-			return log_no_memory();
-		call_picture__name(c->pictures[i], c->target.readers);
-	}
-	return 0;
-}
-
 static int draw(struct counting *c)
 {
 	int err = 0;
 
 	if (c->pictures[PICTURE_CALLS])
 		err = timing__draw(c->timing, c->pictures);
-	for (int i = 0; i < PICTURES && !err; i++)
-		if (c->pictures[i])
-			err = call_picture__finish(c->pictures[i], c->end_ns - c->start_ns);
+	if (!err)
+		err = call_pictures__finish(c->pictures, c->end_ns - c->start_ns);
 	return err ? log_no_memory() : 0;
 }
 
@@ -702,14 +683,15 @@ static int begin(struct counting *c)
 	if (c->refused)
 		return -EBUSY;
 	say_generated(c, false);
-	err = open_pictures(c);
-	if (!err)
-		log_info("counting the %s of process %d (%s, CPython %s); Ctrl-C ends it",
-			 c->stacked   ? stacked__name(c->stacked)
-			 : c->imports ? "imports"
-				      : "calls",
-			 c->o->pid, c->target.path, c->target.py.version);
-	return err;
+	/* A command is itself now, and not what is about to execute it. */
+	if (call_pictures__open(c->pictures, c->o->pictures, c->o->pid, c->target.readers))
+		return log_no_memory();
+	log_info("counting the %s of process %d (%s, CPython %s); Ctrl-C ends it",
+		 c->stacked   ? stacked__name(c->stacked)
+		 : c->imports ? "imports"
+			      : "calls",
+		 c->o->pid, c->target.path, c->target.py.version);
+	return 0;
 }
 
 /* Shows all before the breakpoints go: that may take longer than whoever stops us waits. */
@@ -832,8 +814,7 @@ int counting__run(const struct counting_opts *o)
 	generated__free(c.generated);
 	tracer__close(c.tracer);
 	target__close(&c.target);
-	for (int i = 0; i < PICTURES; i++)
-		call_picture__free(c.pictures[i]);
+	call_pictures__free(c.pictures);
 	timing__free(c.timing);
 	stacked__free(c.stacked);
 	imports__free(c.imports);

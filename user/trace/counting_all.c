@@ -662,9 +662,8 @@ static int draw(struct counting_all *c)
 	for (size_t i = 0; i < c->crowd->file_cnt && c->pictures[PICTURE_CALLS] && !err; i++)
 		if (c->crowd->files[i]->timing)
 			err = timing__draw(c->crowd->files[i]->timing, c->pictures);
-	for (int i = 0; i < PICTURES && !err; i++)
-		if (c->pictures[i])
-			err = call_picture__finish(c->pictures[i], c->last_ns - c->start_ns);
+	if (!err)
+		err = call_pictures__finish(c->pictures, c->last_ns - c->start_ns);
 	return err ? log_no_memory() : 0;
 }
 
@@ -695,21 +694,13 @@ static int count(struct counting_all *c)
 /* What begin() needs. */
 static int prepare(struct counting_all *c)
 {
-	const struct call_picture_opts o = { .times = true,
-					     .averages = c->o->pictures[PICTURE_OTHERS] };
-
 	if (is_timed(c)) {
 		c->blocks = blocks__new(name_of, c);
 		if (!c->blocks)
 			return log_no_memory();
 	}
-	for (int i = 0; i < PICTURES; i++) {
-		if (!c->o->pictures[i])
-			continue;
-		c->pictures[i] = call_picture__new(c->o->pictures[i], &o);
-		if (!c->pictures[i])
-			return log_no_memory();
-	}
+	if (call_pictures__open(c->pictures, c->o->pictures, 0, NULL))
+		return log_no_memory();
 	return 0;
 }
 
@@ -725,8 +716,7 @@ int counting_all__run(const struct counting_opts *o)
 	if (!err)
 		report_losses(&c);
 	crowd__free(c.crowd);
-	for (int i = 0; i < PICTURES; i++)
-		call_picture__free(c.pictures[i]);
+	call_pictures__free(c.pictures);
 	blocks__free(c.blocks);
 	free(c.rows);
 	free(c.busiest);
