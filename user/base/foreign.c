@@ -106,19 +106,39 @@ static bool holds_data(uint32_t type)
 	return is_local(type) || is_among(type, types, sizeof(types) / sizeof(types[0]));
 }
 
-/*
- * Parses the line "... 0:52 / /mnt rw - fuse.mergerfs name rw,user_id=0,..." of a device: has root
- * mounted it?
- */
-static bool line_is_of_root(const char *line, unsigned int major, unsigned int minor)
-{
-	unsigned int at_major, at_minor;
-	const char *type = strstr(line, " - ");
+/* Of the type and options of a mount: "fuse.mergerfs name rw,user_id=0,...". */
+typedef bool mount_fn(const char *type);
 
-	if (!type || sscanf(line, "%*u %*u %u:%u", &at_major, &at_minor) != 2 ||
-	    at_major != major || at_minor != minor)
-		return false;
-	return !strncmp(type, " - virtiofs ", 12) || strstr(type, ",user_id=0,");
+/* Has a device such a mount? Parses lines "... 0:52 / /mnt rw - fuse.mergerfs name rw,...". */
+static int find_mount(const char *mountinfo, dev_t dev, mount_fn *is_such)
+{
+	FILE *f = fopen(mountinfo, "re");
+	unsigned int at_major, at_minor;
+	char *line = NULL, *type;
+	size_t cap = 0;
+	bool found = false;
+
+	if (!f)
+		return -errno;
+	while (!found && getline(&line, &cap, f) > 0) {
+		type = strstr(line, " - ");
+		found = type && sscanf(line, "%*u %*u %u:%u", &at_major, &at_minor) == 2 &&
+			at_major == major(dev) && at_minor == minor(dev) && is_such(type + 3);
+	}
+	free(line);
+	fclose(f);
+	return found;
+}
+
+static bool is_of_root(const char *type)
+{
+	return !strncmp(type, "virtiofs ", 9) || strstr(type, ",user_id=0,");
+}
+
+/* fuse, fuseblk, fuse.squashfuse ... */
+static bool is_fuse(const char *type)
+{
+	return !strncmp(type, "fuse", 4);
 }
 
 /*
@@ -128,17 +148,7 @@ static bool line_is_of_root(const char *line, unsigned int major, unsigned int m
  */
 static bool is_fuse_of_root(dev_t dev)
 {
-	FILE *f = fopen("/proc/self/mountinfo", "re");
-	char *line = NULL;
-	size_t cap = 0;
-	bool found = false;
-
-	while (f && !found && getline(&line, &cap, f) > 0)
-		found = line_is_of_root(line, major(dev), minor(dev));
-	free(line);
-	if (f)
-		fclose(f);
-	return found;
+	return find_mount("/proc/self/mountinfo", dev, is_of_root) > 0;
 }
 
 int foreign__stat_at(int dir_fd, const char *path, struct stat *st)
@@ -164,6 +174,15 @@ int foreign__stat_at(int dir_fd, const char *path, struct stat *st)
 int foreign__stat(int fd, struct stat *st)
 {
 	return foreign__stat_at(fd, "", st);
+}
+
+bool foreign__may_be_on_fuse(pid_t pid, const char *link)
+{
+	struct stat st;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/mountinfo", pid);
+	return foreign__stat_at(AT_FDCWD, link, &st) || find_mount(path, st.st_dev, is_fuse);
 }
 
 int foreign__open_again(int place)

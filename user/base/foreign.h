@@ -20,11 +20,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 /* fstat() from cached attributes: does not ask the server of a FUSE. 0 or negative errno. */
 int foreign__stat(int fd, struct stat *st);
 /* The same for the target of a link of /proc/PID: "exe", "root". */
 int foreign__stat_at(int proc_fd, const char *link, struct stat *st);
+/*
+ * Does `link` ("/proc/PID/exe") of the process lead to a file of a FUSE, or can that not be told?
+ * Asks no server, so it does not wait for one.
+ */
+bool foreign__may_be_on_fuse(pid_t pid, const char *link);
 
 /*
  * Opens the regular file behind an O_PATH descriptor for reading. -ENOTSUP: another kind of file,

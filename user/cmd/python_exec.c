@@ -20,6 +20,7 @@
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/foreign.h"
 #include "base/log.h"
 #include "process/called.h"
 
@@ -49,42 +50,17 @@ static bool is_same_file(const char *a, const char *b)
 }
 
 /*
- * The server may be a process of the command (an AppImage), and we its tracer: it stands as soon as
- * it makes a thread or gets a signal, and cannot answer until we let it go on. So it is asked
- * nothing. Python is not traced from there anyway (foreign.h). True also if it cannot be told.
+ * The server of a FUSE may be a process of the command (an AppImage), and we its tracer: it stands
+ * as soon as it makes a thread or gets a signal, and cannot answer until we let it go on. So it is
+ * asked nothing. Python is not traced from there anyway (foreign.h).
  */
-static bool is_on_fuse(pid_t pid, const char *link)
-{
-	unsigned int major, minor;
-	char path[32], *line = NULL, *type;
-	struct statx sx;
-	size_t cap = 0;
-	bool found = false;
-	FILE *mounts;
-
-	if (statx(AT_FDCWD, link, AT_STATX_DONT_SYNC, STATX_INO, &sx))
-		return true;
-	snprintf(path, sizeof(path), "/proc/%d/mountinfo", pid);
-	mounts = fopen(path, "re");
-	if (!mounts)
-		return true;
-	while (!found && getline(&line, &cap, mounts) > 0) {
-		type = strstr(line, " - fuse"); /* and fuseblk, fuse.squashfuse ... */
-		found = type && sscanf(line, "%*u %*u %u:%u", &major, &minor) == 2 &&
-			major == sx.stx_dev_major && minor == sx.stx_dev_minor;
-	}
-	free(line);
-	fclose(mounts);
-	return found;
-}
-
 static bool has_executed_python(pid_t pid, char path[TARGET_PATH_MAX])
 {
 	char link[32], exe[PATH_MAX];
 
 	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
-	return called__program(pid, exe) && !is_on_fuse(pid, link) && is_same_file(link, exe) &&
-	       !target__find_interpreter(exe, path);
+	return called__program(pid, exe) && !foreign__may_be_on_fuse(pid, link) &&
+	       is_same_file(link, exe) && !target__find_interpreter(exe, path);
 }
 
 struct tracing {
