@@ -114,11 +114,14 @@ def test_too_expensive_later(hot, one):
         options = ["-p", str(target.pid)] if one else []
         with subprocess.Popen([PYPERF, "trace", "-e", target.place, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               universal_newlines=True) as process:
-            assert "counting hits" in process.stderr.readline()
-            target.begin(1000, 1000)
-            target.read_line()
-            target.begin()
-            out, messages = process.communicate(timeout=PATIENCE)
+            try:
+                assert "counting hits" in process.stderr.readline()
+                target.begin(1000, 1000)
+                target.read_line()
+                target.begin()
+                out, messages = process.communicate(timeout=PATIENCE)
+            finally:
+                process.kill()
         assert process.returncode == 1 and int(re.search(r"emulated: ([0-9,]+) hits in", out)[1].replace(",", "")) > 1000
         later = "pyperf-bpf: hits are not counted any more: "
         assert messages.startswith(later) and REFUSAL.fullmatch("pyperf-bpf: " + messages[len(later):]), messages
