@@ -272,18 +272,25 @@ def test_windows_beside_who_begins(ground, tmp_path, attack):
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_commands_stop_beside(ground, attack):
     """SIGTERM ends what looks at the tenant itself, too."""
-    with attack(ground) as tenant:
+    with attack(ground) as tenant, Terminal([harness.PYPERF, "top", "-p", tenant.pid], rows=50, cols=100) as screen:
         runs = [harness.Profiler(*args, tenant.pid, *more) for *args, more in (
             ("dump", ["--native"]), ("heap", "-p", []), ("trace", "-p", []), ("-d", 30, "-p", []))]
         # All of them are at work, or through.
         for run in runs:
             harness.poll(lambda run=run: run.process.poll() is not None
                          or b"pyperf-reader" in names_of_children(run.process.pid), "its reader")
+        screen.shows("pyperf-bpf top")
         endings = [owntime.Ending(run.pid, run.process.terminate) for run in runs]
+        ends(screen, owntime.Ending(screen.pid, lambda: os.kill(screen.pid, signal.SIGTERM)))
         for run, ending in zip(runs, endings):
             harness.poll(lambda run=run: run.process.poll() is not None, "the end", bound=SOON)
             assert ending.took() < ENDS, run.process.args
             run.wait()
+
+
+def ends(screen, ending):
+    harness.poll(lambda: not screen.read() and screen.ended() is not None, "the end", bound=SOON)
+    assert ending.took() < ENDS
 
 
 @pytest.mark.parametrize("attack", [held_lock, long_names])
@@ -294,9 +301,7 @@ def test_top_beside(ground, attack):
         screen.shows("spinner.py")
         screen.press("/", NAME, "enter", "enter")  # others run, too: its functions
         screen.shows(NAME + r".*\.py:\d+")
-        ending = owntime.Ending(screen.pid, lambda: os.kill(screen.pid, signal.SIGTERM))
-        harness.poll(lambda: not screen.read() and screen.ended() is not None, "the end", bound=SOON)
-        assert ending.took() < ENDS
+        ends(screen, owntime.Ending(screen.pid, lambda: os.kill(screen.pid, signal.SIGTERM)))
 
 
 REUSES = """import ctypes, os, signal, struct, sys
