@@ -20,7 +20,7 @@ import pytest
 import harness
 import owncalls
 import owntime
-from conftest import as_user, Beside, COMM, ENDS, LATE, MEMORY, NAME, NEIGHBOUR, SOON, TENANT
+from conftest import as_user, Beside, COMM, ENDS, LATE, MEMORY, NAME, NEIGHBOUR, peak_memory, SOON, TENANT
 from agent_runs import Agent
 from terminal import Terminal
 
@@ -239,11 +239,13 @@ def test_agent_beside(ground, tmp_path, attack):
         own = owntime.OwnTime(agent.pid)
         agent.wait_windows("spinner", 1)
         harness.spend(neighbour.pid, 0.5)
+        memory = peak_memory(agent.pid)
         result = ends_at_sigterm(agent, 0)
         own.stop()
         windows = agent.windows()
         functions = set().union(*(w.functions() for w in windows if w.service == "spinner"))
     assert NAME in functions, functions
+    assert memory < MEMORY, "%d MiB" % (memory >> 20)
     assert "nothing moved" not in result.stderr, result.stderr
     agent.balanced(result)
     come_soon(windows, own)
