@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The agent's configuration: what is refused, what is said about it, what is printed."""
+import os
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -127,3 +129,85 @@ def test_good_configuration_and_none(tmp_path):
     result = subprocess.run([PYPERF, "agent", "--config", path], capture_output=True, text=True,
                             env=clean_environment(), check=False)
     assert result.returncode == 1 and "a.conf: No such file or directory" in result.stderr
+
+
+CLOSED = {"LoadState": "loaded", "PrivateNetwork": "yes", "RestrictAddressFamilies": "AF_UNIX",
+          "IPAddressDeny": "::/0 0.0.0.0/0", "IPAddressAllow": ""}
+OPEN = {**CLOSED, "PrivateNetwork": "no", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX", "IPAddressDeny": ""}
+PUSHES = "[push.central]\nkind = put\nurl = https://h/{id}\n"
+
+
+@pytest.fixture
+def told_by_systemd(tmp_path):
+    """Checks a configuration where systemctl tells this of the unit, which reads that configuration."""
+    path, bin_dir = tmp_path / "a.conf", tmp_path / "bin"
+    bin_dir.mkdir()
+    path.write_text(PUSHES)
+
+    def check(unit, program="cat %(told)s", config=path, reads=path):
+        argv = "/usr/bin/pyperf-bpf agent" + (" --config %s" % reads if reads else "")
+        lines = {"ExecStart": "{ path=/usr/bin/pyperf-bpf ; argv[]=%s ; ignore_errors=no ; pid=0 }" % argv, **unit}
+        (tmp_path / "told").write_text("".join("%s=%s\n" % line for line in lines.items()))
+        systemctl = bin_dir / "systemctl"
+        systemctl.write_text("#!/bin/sh\n[ \"$*\" = \"--no-pager show -p %s pyperf-bpf-agent.service\" ] || exit 1\n%s\n" % (
+            "LoadState,ExecStart,PrivateNetwork,RestrictAddressFamilies,IPAddressDeny,IPAddressAllow",
+            program % {"told": tmp_path / "told", "pid": tmp_path / "pid"}))
+        systemctl.chmod(0o755)
+        result = run_agent("--config", config, "--check-config", PATH="%s:%s" % (bin_dir, os.environ["PATH"]))
+        assert result.returncode == 0 and result.stderr.count("configuration is valid") == 1, result.stderr
+        return [line for line in result.stderr.splitlines() if "has no network" in line]
+
+    return check
+
+
+@pytest.mark.parametrize("closes,unit", [
+    ("PrivateNetwork", CLOSED),
+    ("RestrictAddressFamilies", {**CLOSED, "PrivateNetwork": "no"}),
+    ("RestrictAddressFamilies", {**OPEN, "RestrictAddressFamilies": "~AF_INET AF_INET6"}),
+    ("IPAddressDeny", {**OPEN, "IPAddressDeny": "::/0 0.0.0.0/0"}),
+    (None, OPEN),
+    (None, {**OPEN, "RestrictAddressFamilies": "~AF_PACKET AF_INET"}),
+    (None, {**OPEN, "IPAddressDeny": "::/0 0.0.0.0/0", "IPAddressAllow": "192.0.2.10/32"}),
+    (None, {**CLOSED, "LoadState": "not-found"}),
+    (None, {"LoadState": "loaded"}),
+])
+def test_unit_without_a_network(told_by_systemd, closes, unit):
+    said = told_by_systemd(unit)
+    assert len(said) == (closes is not None), said
+    for line in said:
+        assert "a.conf: [push.central]: pyperf-bpf-agent.service has no network (%s=): " % closes in line
+        assert "push.conf" in line and "/etc/systemd/system/pyperf-bpf-agent.service.d/" in line and "daemon-reload" in line
+
+
+def test_configuration_that_is_not_the_units(told_by_systemd, tmp_path):
+    """One that another agent reads, and one without destinations, which need no network."""
+    other = tmp_path / "b.conf"
+    other.write_text(PUSHES)
+    assert told_by_systemd(CLOSED, config=other) == []
+    assert told_by_systemd(CLOSED, reads=None) == []
+    assert len(told_by_systemd(CLOSED, config=other, reads=other)) == 1
+    other.write_text("[http]\nlisten = 127.0.0.1:4041\n")
+    assert told_by_systemd(CLOSED, config=other, reads=other) == []
+
+
+@pytest.mark.parametrize("program", [
+    "cat %(told)s; exit 1",
+    "cat /dev/zero",
+    "cat %(told)s; echo $$ >%(pid)s; exec sleep 1000",
+])
+def test_systemctl_that_fails(told_by_systemd, tmp_path, program):
+    """Nothing is said, and nobody waits for it."""
+    begin = time.monotonic()
+    assert told_by_systemd(CLOSED, program=program) == []
+    assert time.monotonic() - begin < 60
+    if (tmp_path / "pid").exists():
+        pid = int((tmp_path / "pid").read_text())
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_machine_without_systemd(tmp_path):
+    path = tmp_path / "a.conf"
+    path.write_text(PUSHES)
+    result = run_agent("--config", path, "--check-config", PATH=str(tmp_path))
+    assert result.returncode == 0 and "network" not in result.stderr, result.stderr

@@ -33,6 +33,7 @@
 #include "agent/sinks.h"
 #include "agent/spool_left.h"
 #include "agent/stall_watch.h"
+#include "agent/unit.h"
 #include "agent/live_profiles.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -93,6 +94,7 @@ int agent__check_config(const struct agent_opts *o)
 	if (!c)
 		return -errno;
 	secrets__check(c, o->config_path);
+	unit__check_network(c, o->config_path);
 	err = config__check_files(c, o->config_path, LOG_LEVEL_ERR) ? -ENOENT : 0;
 	if (!err)
 		log_info("%s: configuration is valid", o->config_path);

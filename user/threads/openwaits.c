@@ -70,6 +70,7 @@ struct sleeper {
 	bool held;	   /* `words` are there, if it has not run since */
 	uint64_t out_ns;   /* when its wait began */
 	bool unseen;	   /* its wait began before the kernel half did */
+	bool slept_on;	   /* it had not run since when it was looked at again */
 	struct part *part; /* of this wait, counted before; NULL: none was */
 };
 
@@ -219,16 +220,12 @@ struct openwaits *openwaits__new(const struct session *s)
 	return NULL;
 }
 
-static int list_threads(struct openwaits *w)
-{
-	memset(w->listed, 0, sizeof(w->listed));
-	return threadlist__read(w->list);
-}
-
 static int look_first(struct openwaits *w)
 {
-	int err = list_threads(w);
+	int err;
 
+	memset(w->listed, 0, sizeof(w->listed));
+	err = threadlist__read(w->list);
 	return err ? err : keep_sleepers(w);
 }
 
@@ -518,14 +515,6 @@ static int walk(struct look *e, struct sleeper *s)
 	return keep_stack(e, s, &st);
 }
 
-/* It has run since it was looked at. */
-static void leave_out(const struct look *e, struct sleeper *s)
-{
-	s->held = false;
-	if (e->goes_on)
-		s->wait_ns = s->queue_ns = 0;
-}
-
 /* Whose stacks are read. Read ones are charged to their user; a look at the others costs little. */
 static void share_walks(struct look *e)
 {
@@ -589,38 +578,54 @@ static int walk_all(struct look *e)
 	return err;
 }
 
-/*
- * Who has run since the first look has changed the memory that was read. If counting goes on, the
- * kernel half counts that wait.
- */
-static int check_all(struct look *e)
+/* ---- the second look ------------------------------------------------------------------------- */
+
+/* A threadlist_fn, of the sleepers by tid. Nobody needs the list. */
+static bool note_sleeper(void *ctx, const struct thread_now *now)
 {
-	int err = list_threads(e->w);
+	struct sleeper *s = idmap__get(ctx, now->tid);
 
-	for (size_t i = 0; i < e->sleeper_cnt && !err; i++) {
-		struct sleeper *s = &e->sleepers[i];
-		const struct thread_now *now = threadlist__find(e->w->list, s->t->tid);
+	if (s)
+		s->slept_on = waiter__sleeps(now) && now->start_ns == s->t->start_ns &&
+			      now->switches == s->t->switches;
+	return false;
+}
 
-		if (!now || !waiter__sleeps(now) || now->switches != s->t->switches)
-			leave_out(e, s);
-	}
+/* Who has run since the first look has changed the memory that was read. */
+static int look_again(struct look *e)
+{
+	struct idmap by_tid = { 0 };
+	int err = 0;
+
+	for (size_t i = 0; i < e->sleeper_cnt && !err; i++)
+		err = idmap__set(&by_tid, e->sleepers[i].t->tid, &e->sleepers[i]);
+	threadlist__filter(e->w->list, note_sleeper, &by_tid);
+	if (!err)
+		err = threadlist__read(e->w->list);
+	threadlist__filter(e->w->list, may_count, e->w);
+	idmap__free(&by_tid);
 	return err;
 }
 
 /* ---- the kernel half leaves out what is counted here ----------------------------------------- */
 
 /*
- * Programs that did not see the part, because they began before it was there, have ended. So if the
- * wait goes on, its end will; if it has ended, the part says whether it has. The thread may have
- * ended, too.
+ * Programs that did not see the part, because they began before it was there, have ended, and since
+ * then the threads were looked at, and the table was read, in this order. If the wait went on at
+ * either, its end will see the part, or has seen it.
  */
-static bool is_left_out(const struct look *e, const struct sleeper *s)
+static bool went_on(const struct look *e, const struct sleeper *s)
 {
 	const struct wait_thread *k = idmap__get(&e->known, s->t->tid);
+
+	return k ? k->out_ns == s->out_ns : s->unseen && s->slept_on;
+}
+
+/* If it has ended, the part says whether its end saw it. The thread may have ended, too. */
+static bool is_left_out(const struct look *e, const struct sleeper *s)
+{
 	struct wait_counted now;
 
-	if (k ? k->out_ns == s->out_ns : s->unseen)
-		return true;
 	return !bpf_map_lookup_elem(e->a.counted_fd, &s->t->tid, &now) &&
 	       now.left_ns == s->out_ns && now.until_ns == e->a.until_ns;
 }
@@ -643,30 +648,41 @@ static void tell(const struct look *e, struct sleeper *s)
 		s->part->gone = true;
 }
 
-static int keep_parts(struct look *e)
+static void drop_gone(struct openwaits *w)
 {
-	struct openwaits *w = e->w;
 	size_t kept = 0;
-	int err = 0;
 
 	for (size_t i = 0; i < w->part_cnt; i++)
 		if (!w->parts[i].gone)
 			w->parts[kept++] = w->parts[i];
 	w->part_cnt = kept;
-	for (size_t i = 0; i < e->sleeper_cnt && !err; i++) {
-		struct sleeper *s = &e->sleepers[i];
-		const struct part part = { .tid = s->t->tid,
-					   .counted = { s->out_ns, e->a.until_ns, 0 } };
+}
 
-		if (!s->wait_ns && !s->queue_ns)
-			continue;
-		if (is_left_out(e, s)) {
-			err = add_part(w, &part);
-			continue;
-		}
-		s->wait_ns = s->queue_ns = 0;
-		bpf_map_delete_elem(e->a.counted_fd, &s->t->tid);
+/* Keeps the part that was told, or leaves the wait to the kernel half. */
+static int keep_part(struct look *e, struct sleeper *s)
+{
+	const struct part part = { .tid = s->t->tid, .counted = { s->out_ns, e->a.until_ns, 0 } };
+
+	if (went_on(e, s)) {
+		s->held &= s->slept_on;
+		return add_part(e->w, &part);
 	}
+	if (is_left_out(e, s)) /* it slept until it was told, so its stack was its own */
+		return add_part(e->w, &part);
+	s->wait_ns = s->queue_ns = 0;
+	bpf_map_delete_elem(e->a.counted_fd, &s->t->tid);
+	return 0;
+}
+
+static int keep_parts(struct look *e)
+{
+	struct openwaits *w = e->w;
+	int err = 0;
+
+	drop_gone(w);
+	for (size_t i = 0; i < e->sleeper_cnt && !err; i++)
+		if (e->sleepers[i].wait_ns || e->sleepers[i].queue_ns)
+			err = keep_part(e, &e->sleepers[i]);
 	if (w->part_cnt)
 		qsort(w->parts, w->part_cnt, sizeof(*w->parts), by_tid);
 	return err;
@@ -683,7 +699,9 @@ static int tell_all(struct look *e)
 	if (err)
 		return err;
 	wait_for_programs();
-	err = read_threads(e);
+	err = look_again(e);
+	if (!err)
+		err = read_threads(e);
 	return err ? err : keep_parts(e);
 }
 
@@ -765,9 +783,7 @@ static int read_sleepers(struct look *e)
 		drop_parts(e);
 		err = find_sleepers(e);
 	}
-	if (!err)
-		err = walk_all(e);
-	return err ? err : check_all(e);
+	return err ? err : walk_all(e);
 }
 
 /* There may be many threads, and a look comes once a minute. */
@@ -872,6 +888,10 @@ void openwaits__end(struct openwaits *w, struct session *s, struct profile *p)
 	e.deadline_ns = now_ns() + DEADLINE_NS;
 	if (w && session__asleep(s, &e.a))
 		err = read_sleepers(&e);
+	if (w && !err)
+		err = look_again(&e);
+	for (size_t i = 0; i < e.sleeper_cnt; i++)
+		e.sleepers[i].held &= e.sleepers[i].slept_on;
 	if (w && !err)
 		err = add_all(&e);
 	if (err)
