@@ -13,6 +13,7 @@ import stat
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -288,12 +289,16 @@ def test_commands_stop_beside(ground, attack):
 
 @pytest.mark.parametrize("attack", [held_lock, long_names])
 def test_top_beside(ground, attack):
-    """`top` goes on to show another user's function, and SIGTERM ends it."""
+    """`top` shows another user's function soon after the keys that ask for it, and SIGTERM ends it."""
     with attack(ground), ground.neighbour(), Terminal(
             [harness.PYPERF, "top", "-i", "0.2", "-F", "299"], rows=50, cols=100) as screen:
         screen.shows("spinner.py")
+        own, begin = owntime.OwnTime(screen.pid), time.time()
         screen.press("/", NAME, "enter", "enter")  # others run, too: its functions
         screen.shows(NAME + r".*\.py:\d+")
+        own.stop()
+        took = own.between(begin, time.time())
+        assert took < ENDS, "the keys took %.2f s" % took
         ending = owntime.Ending(screen.pid, lambda: os.kill(screen.pid, signal.SIGTERM))
         harness.poll(lambda: not screen.read() and screen.ended() is not None, "the end", bound=SOON)
         assert ending.took() < ENDS
