@@ -33,12 +33,62 @@ SOON = 15
 # Seconds in which the profiler had a CPU or waited for something else (owntime.py): until it has ended after SIGTERM, and
 # from the end of a window of the agent until it is there, which a tenant may delay by one question that a helper is asked.
 ENDS, LATE = 2, 1
-# A build with sanitizers (make sanitized) keeps what was freed, and shadows of all.
-MEMORY = (1024 if b"__asan_init" in Path(harness.PYPERF).read_bytes() else 64) << 20
+SANITIZED = b"__asan_init" in Path(harness.PYPERF).read_bytes()  # make sanitized
+# Such a build keeps what was freed, and shadows of all.
+MEMORY = (1024 if SANITIZED else 64) << 20
 
 
 def as_user(uid):
     return ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"]
+
+
+class Reports:
+    """What sanitizers find in any process of the profiler.
+
+    A helper can open no file: its standard error is a FIFO (user/base/sanitized.h).
+    """
+
+    def __init__(self, place):
+        self.place, self.fifo = Path(place), Path(place, "helpers")
+        self.place.chmod(0o777)
+        os.mkfifo(self.fifo)
+        self.fifo.chmod(0o666)
+        self.fd = os.open(self.fifo, os.O_RDONLY | os.O_NONBLOCK)
+
+    def environment(self):
+        logs = {name: "log_path=%s/%s" % (self.place, name) for name in ("asan", "ubsan")}
+        # Leaks are looked for by ptrace().
+        return {"ASAN_OPTIONS": "detect_leaks=0:" + logs["asan"], "PYPERF_REPORTS": str(self.fifo),
+                "UBSAN_OPTIONS": "print_stacktrace=1:" + logs["ubsan"]}
+
+    def take(self):
+        """What is new."""
+        text = b""
+        with contextlib.suppress(BlockingIOError):
+            while part := os.read(self.fd, 1 << 16):
+                text += part
+        for path in sorted(self.place.iterdir()):
+            if path != self.fifo:
+                text += b"%s: %s\n" % (os.fsencode(path.name), path.read_bytes())
+                path.unlink()
+        return text.decode(errors="replace")
+
+
+@pytest.fixture(autouse=True)
+def reports(monkeypatch):
+    """Of a build with sanitizers: at the end there is none that the test has not taken."""
+    if not SANITIZED:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="pyperf-reports-", dir="/tmp") as place:
+        found = Reports(place)
+        for name, value in found.environment().items():
+            monkeypatch.setenv(name, value)
+        yield found
+        text = found.take()
+        os.close(found.fd)
+    if text:
+        raise harness.CertainFailure(text)
 
 
 class Ground:

@@ -15,7 +15,7 @@ OURS = ("pyperf-opener", "pyperf-reader")
 ALLOWED = re.compile(r"""
     /etc/(ld\.so\.|localtime|passwd|group|nsswitch|debuginfod|locale|terminfo) | /usr/share/ | /usr/lib/locale | /lib/terminfo
   | /(usr/)?lib(64)?/.*\.so[.\d]*$ | /usr/lib/.*/gconv/ | /.*/terminfo/
-  | /.*/pyperf-bpf[^/]*$ | /.*/\.output/(\./)?names$ | /sys/ | /dev/(null|tty|fuse)$
+  | /.*/pyperf-bpf[^/]*$ | /.*/\.output/(sanitized/)?(\./)?names$ | /sys/ | /dev/(null|tty|fuse)$
   | /$ | /proc/?$ | /proc/(self|thread-self|sys|cgroups|kallsyms|modules|mounts|filesystems|stat|cpuinfo|meminfo|version|uptime
                     |loadavg|filesystems|config\.gz|cmdline)\b
   | /proc/\d+/?$ | /proc/\d+/(stat|statm|status|comm|cgroup|task|ns|ns/user|sched|wchan)$

@@ -13,6 +13,7 @@ import stat
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ import pytest
 import harness
 import owncalls
 import owntime
-from conftest import as_user, Beside, COMM, ENDS, LATE, MEMORY, NAME, NEIGHBOUR, peak_memory, SOON, TENANT
+from conftest import as_user, Beside, COMM, ENDS, LATE, MEMORY, NAME, NEIGHBOUR, peak_memory, SANITIZED, SOON, TENANT
 from agent_runs import Agent
 from terminal import Terminal
 
@@ -297,12 +298,16 @@ def ends(screen, ending):
 
 @pytest.mark.parametrize("attack", [held_lock, long_names])
 def test_top_beside(ground, attack):
-    """`top` goes on to show another user's function, and SIGTERM ends it."""
+    """`top` shows another user's function soon after the keys that ask for it, and SIGTERM ends it."""
     with attack(ground), ground.neighbour(), Terminal(
             [harness.PYPERF, "top", "-i", "0.2", "-F", "299"], rows=50, cols=100) as screen:
         screen.shows("spinner.py")
+        own, begin = owntime.OwnTime(screen.pid), time.time()
         screen.press("/", NAME, "enter", "enter")  # others run, too: its functions
         screen.shows(NAME + r".*\.py:\d+")
+        own.stop()
+        took = own.between(begin, time.time())
+        assert took < ENDS, "the keys took %.2f s" % took
         ends(screen, owntime.Ending(screen.pid, lambda: os.kill(screen.pid, signal.SIGTERM)))
 
 
@@ -580,7 +585,7 @@ def run_traced(ground, *args):
     ("dump", "PID"), ("dump", "PID", "--native"), ("dump", "PID", "--tasks"),
     ("heap", "-p", "PID"), ("trace", "-p", "PID", "-d", 0.5), ("probes", "PID"), ("check", "-p", "PID"), ("memory", "-p", "PID", "-d", 0.5),
 ], ids=lambda a: " ".join(map(str, a)))
-def test_own_calls(ground, args):
+def test_own_calls(ground, reports, args):
     """Only the two processes that may hang open what others own, or read their memory."""
     if not shutil.which("strace"):
         pytest.skip("no strace")
@@ -588,7 +593,7 @@ def test_own_calls(ground, args):
         args = [str(a).replace("PID", str(neighbour.pid)).replace("OUT", str(ground.path / "ours")) for a in args]
         result, log, out = run_traced(ground, *args)
     assert result.status == 0, result.stderr
-    bad, seen = owncalls.faults(log.read_text(), [out])
+    bad, seen = owncalls.faults(log.read_text(), [out, *([reports.place] if reports else [])])
     assert not bad, "\n".join(bad[:40])
     assert "pyperf-opener" in seen, seen
 
@@ -602,7 +607,7 @@ while time.time() < end:
 """
 
 
-def test_own_calls_of_growth(ground):
+def test_own_calls_of_growth(ground, reports):
     """Whether memory has stayed is asked of a file of the process."""
     if not shutil.which("strace"):
         pytest.skip("no strace")
@@ -610,7 +615,7 @@ def test_own_calls_of_growth(ground):
         result, log, out = run_traced(ground, "-f", "-d", "1", "-e", "growth", "-c", "4096", "-p", str(grows.pid))
         grows.kill()
     assert result.status == 0 and result.stacks, result.stderr
-    bad, seen = owncalls.faults(log.read_text(), [out])
+    bad, seen = owncalls.faults(log.read_text(), [out, *([reports.place] if reports else [])])
     assert not bad, "\n".join(bad[:40])
 
 
@@ -729,6 +734,24 @@ def test_stopped_helpers(ground):
             os.kill(pid, signal.SIGSTOP)
         result = ends_at_sigterm(run, 0)
     assert any(s.leaf() and s.leaf().name == NAME for s in result.stacks)
+
+
+@pytest.mark.parametrize("helper", ["pyperf-opener", "pyperf-reader"])
+def test_helper_with_a_fault(ground, reports, helper):
+    """Only the helper ends. A build with sanitizers says where, which no other test would overlook."""
+    with ground.neighbour() as neighbour:
+        run = sampled(harness.Profiler("-v", "-f", "-F", 299), neighbour)
+        # One that hangs in a process of somebody else, and was given up, may be beside it.
+        pids = [pid for pid in children(run.pid) if not owntime.has_ended(pid)
+                and Path("/proc/%d/comm" % pid).read_text().strip() == helper]
+        for pid in pids:
+            os.kill(pid, signal.SIGSEGV)
+        harness.poll(lambda: any(map(owntime.has_ended, pids)), "the end of " + helper)
+        result = ends_at_sigterm(run, 0)
+    assert any(s.leaf() and s.leaf().name == NAME for s in result.stacks)
+    if SANITIZED:
+        text = reports.take()
+        assert any("==%d==ERROR: AddressSanitizer: SEGV" % pid in text for pid in pids), text
 
 
 def test_helper_of_another_build(ground):

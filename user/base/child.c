@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -18,6 +19,7 @@
 #include "base/clock.h"
 #include "base/ending.h"
 #include "base/rights.h"
+#include "base/sanitized.h"
 
 #define KILL_MS	    500
 #define LOOK_MS	    50
@@ -91,6 +93,17 @@ pid_t child__fork(int in, int out)
 	return 0;
 }
 
+static void take_pipe_for_reports(void)
+{
+	const char *path = getenv("PYPERF_REPORTS");
+	int fd = path ? open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+
+	if (fd >= 0)
+		dup2(fd, STDERR_FILENO);
+	if (fd > CHILD_OUT)
+		close(fd);
+}
+
 /*
  * A child that hangs must not keep our standard files: a program that reads our output, or waits
  * for our files to be closed, would wait for it.
@@ -103,6 +116,8 @@ static void give_back_standard_files(void)
 		dup2(null, fd);
 	if (null > CHILD_OUT)
 		close(null);
+	if (SANITIZED)
+		take_pipe_for_reports();
 }
 
 /* What it may have outlives the execution as root's, by the file (setcap), or by inheritance. */

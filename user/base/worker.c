@@ -23,18 +23,13 @@
 #include "base/child.h"
 #include "base/resources.h"
 #include "base/rights.h"
+#include "base/sanitized.h"
 #include "base/selfmem.h"
 
 #define NOBODY	  65534
 /* It retires when it has computed for the first time, and is ended at the second. */
 #define CPU_S	  60
 #define CPU_MAX_S 120
-
-#if defined(__SANITIZE_ADDRESS__)
-#define LIMIT_MEMORY 0 /* ASan's shadow takes 20 TiB of addresses */
-#else
-#define LIMIT_MEMORY 1
-#endif
 
 #if defined(__x86_64__)
 #define AUDIT_ARCH_OURS AUDIT_ARCH_X86_64
@@ -100,7 +95,7 @@ static void drop_limits(const struct worker_kind *kind)
 	struct self_memory now;
 
 	self_memory(&now);
-	if (LIMIT_MEMORY)
+	if (!SANITIZED)
 		resources__limit(RLIMIT_AS, (now.size ? now.size : SIZE_MOST) + kind->memory_max);
 	resources__limit(RLIMIT_CPU, CPU_MAX_S);
 	resources__limit(RLIMIT_CORE, 0);
@@ -135,6 +130,11 @@ static void drop_limits(const struct worker_kind *kind)
 		ALLOW(munmap), ALLOW(mprotect), ALLOW(madvise), ALLOW(clock_gettime),              \
 		ALLOW(getpid), ALLOW(gettid), ALLOW(rt_sigreturn), ALLOW(sigaltstack),             \
 		ALLOW(restart_syscall), ALLOW(exit), ALLOW(exit_group)
+#if SANITIZED
+#define TO_REPORT ALLOW_WITH(write, 0, STDERR_FILENO),
+#else
+#define TO_REPORT
+#endif
 
 /* include/uapi/linux/fs.h of Linux 6.11: PROCMAP_QUERY. */
 #define QUERY_MAPS _IOC(_IOC_READ | _IOC_WRITE, 'f', 17, 104)
@@ -169,7 +169,7 @@ static int allow_calls(const struct worker_kind *kind)
 		ALLOW(setfsgid),
 		ALLOW_NOT_WITH(setfsuid, 0, 0),
 		ALLOW(geteuid),
-		REFUSE,
+		TO_REPORT REFUSE,
 	};
 	const struct sock_fprog program = {
 		kind->files ? sizeof(files) / sizeof(files[0]) : sizeof(memory) / sizeof(memory[0]),

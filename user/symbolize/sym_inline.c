@@ -21,6 +21,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/resources.h"
+#include "base/sanitized.h"
 #include "base/selfmem.h"
 #include "base/str.h"
 #include "symbolize/sym_debugfile.h"
@@ -32,12 +33,6 @@
 #define CHILD_MEMORY (2ULL << 30) /* beyond what it begins with and the size of the file */
 #define NOBODY	     65534
 #define CHILD_FAILED 100 /* and an errno: its exit status when it could not begin */
-
-#if defined(__SANITIZE_ADDRESS__)
-#define LIMIT_MEMORY 0 /* ASan's shadow takes 20 TiB of addresses */
-#else
-#define LIMIT_MEMORY 1
-#endif
 
 /* frames[first .. first + cnt); names are in strings. */
 struct place {
@@ -111,11 +106,12 @@ static void drop_everything(uint64_t file_size, unsigned limit_s)
 	struct self_memory now;
 
 	self_memory(&now);
-	if (LIMIT_MEMORY)
+	if (!SANITIZED) {
 		resources__limit(RLIMIT_AS, now.size + file_size + CHILD_MEMORY);
+		resources__limit(RLIMIT_FSIZE, 0);
+	}
 	resources__limit(RLIMIT_CPU, limit_s);
 	resources__limit(RLIMIT_CORE, 0);
-	resources__limit(RLIMIT_FSIZE, 0);
 	resources__limit(RLIMIT_NPROC, 0);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (!geteuid() && (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
