@@ -741,13 +741,17 @@ def test_helper_with_a_fault(ground, reports, helper):
     """Only the helper ends. A build with sanitizers says where, which no other test would overlook."""
     with ground.neighbour() as neighbour:
         run = sampled(harness.Profiler("-v", "-f", "-F", 299), neighbour)
-        # One that hangs in a process of somebody else, and was given up, may be beside it.
-        pids = [pid for pid in children(run.pid) if not owntime.has_ended(pid)
-                and Path("/proc/%d/comm" % pid).read_text().strip() == helper]
-        for pid in pids:
-            os.kill(pid, signal.SIGSEGV)
-        harness.poll(lambda: any(map(owntime.has_ended, pids)), "the end of " + helper)
-        result = ends_at_sigterm(run, 0)
+        try:
+            # One that hangs in a process of somebody else, and was given up, may be beside it.
+            pids = [pid for pid in children(run.pid) if not owntime.has_ended(pid)
+                    and Path("/proc/%d/comm" % pid).read_text().strip() == helper]
+            for pid in pids:
+                os.kill(pid, signal.SIGSEGV)
+            harness.poll(lambda: any(map(owntime.has_ended, pids)), "the end of " + helper)
+            result = ends_at_sigterm(run, 0)
+        finally:
+            if run.process.poll() is None:
+                run.process.kill()
     assert any(s.leaf() and s.leaf().name == NAME for s in result.stacks)
     if SANITIZED:
         text = reports.take()
