@@ -25,9 +25,9 @@ const struct worker_kind worker_of_memory = { .name = "pyperf-reader",
 					      .fd_max = 0,
 					      .hang_ms = 250 };
 /*
- * A disk may be slower than that, too. A window of the agent that ends meanwhile is late by it, and
- * has to be there within half a second. The kernel compares RLIMIT_NOFILE with the descriptors that
- * are on their way through sockets of all processes of our user, for which a tenant may be root.
+ * A disk may be slower than that, too. What is due meanwhile does not wait so long: readers__due().
+ * The kernel compares RLIMIT_NOFILE with the descriptors that are on their way through sockets of
+ * all processes of our user, for which a tenant may be root.
  */
 const struct worker_kind worker_of_files = { .name = "pyperf-opener",
 					     .what = "files",

@@ -18,6 +18,7 @@
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/due.h"
 #include "base/ending.h"
 #include "base/exchange.h"
 #include "base/hangs.h"
@@ -28,6 +29,9 @@
 #include "base/worker.h"
 
 #define LOOK_MS	      20
+#define LOOK_DUE_MS   5		      /* while something is due, see readers__due() */
+#define CHARGED_NS    (NS_PER_MS / 5) /* a shorter wait counts as none */
+#define LATE_NS	      (150 * NS_PER_MS)
 #define PATIENCE_MS   10000  /* even if it is only a machine that is too busy */
 #define PATIENCE_ROOT 10     /* times as long for this machine's root: a slow disk, no tenant */
 #define GIVEN_UP_MAX  32     /* helpers that hang now */
@@ -76,6 +80,8 @@ struct readers {
 	bool realtime;
 	uint64_t shortened_ms;
 	pthread_mutex_t lock; /* of what follows */
+	struct due due;
+	uint64_t put_off; /* questions */
 	struct hangs hangs[TENANTS_MAX];
 	struct hang_notes notes; /* what was logged of them */
 	unsigned int tenant_cnt;
@@ -247,24 +253,29 @@ static unsigned int count_given_up_by(const struct helper *h, uint64_t payer)
 	return cnt;
 }
 
-/* Also sets how long the question may wait. */
+/*
+ * Also sets how long the question may wait. Nobody has more than his share of those that hang, be
+ * it that he was not blamed, for there was no time to wait.
+ */
 static bool is_refused(struct readers *rs, struct helper *helper, const struct reader_whose *whose)
 {
+	unsigned int hanging;
+	uint64_t tenant;
 	struct hangs *h;
 	bool refused;
 
 	helper->hang_ms = helper->kind->hang_ms;
 	if (ending__late())
 		return true;
-	if (!__atomic_load_n(&rs->tenant_cnt, __ATOMIC_RELAXED))
+	if (!count_given_up(helper) && !__atomic_load_n(&rs->tenant_cnt, __ATOMIC_RELAXED))
 		return false;
-	count_given_up(helper);
+	tenant = tenant_of(whose);
+	hanging = tenant ? count_given_up_by(helper, tenant__payer(tenant)) : 0;
 	pthread_mutex_lock(&rs->lock);
-	h = find_hangs(rs, tenant_of(whose));
-	/* Nobody has more than his share of those that hang, however long it lasts. */
+	h = find_hangs(rs, tenant);
 	if (h && now_ms() - h->last_ms > FORGIVEN_MS)
-		h->cnt = count_given_up_by(helper, tenant__payer(h->tenant));
-	refused = h && h->cnt >= HANGS_MAX;
+		h->cnt = hanging;
+	refused = hanging >= HANGS_MAX || (h && h->cnt >= HANGS_MAX);
 	if (h && now_ms() - h->last_ms < rs->shortened_ms && !tenant__is_roots(h->tenant))
 		helper->hang_ms = SOON_HANG_MS;
 	pthread_mutex_unlock(&rs->lock);
@@ -374,14 +385,116 @@ void reader_refused__print(const struct reader_refused *r, struct strbuf *out)
 	strbuf__addf(out, ": %s", r->why);
 }
 
+/* ---- what is due ---------------------------------------------------------------------------- */
+
+/* What it has had a CPU, or waited for one; 0: the kernel does not tell. */
+static uint64_t busy_ns(pid_t pid)
+{
+	unsigned long long cpu = 0, ready = 0;
+	char text[64];
+
+	helper_file(pid, "schedstat", text, sizeof(text));
+	return sscanf(text, "%llu %llu", &cpu, &ready) == 2 ? cpu + ready : 0;
+}
+
+/* A question by which a tenant may hold up what is due. */
+struct hold {
+	const struct reader_whose *whose; /* NULL: it is no question, and never counts */
+	pid_t pid;
+	uint64_t from_ns, busy_ns; /* 0: nothing is due yet */
+	uint64_t payer;		   /* 0: not known yet; or this machine's root's */
+	bool roots;
+};
+
+static bool counts(struct readers *rs, struct hold *k)
+{
+	uint64_t now = now_ns();
+
+	if (!k->from_ns && k->whose) {
+		pthread_mutex_lock(&rs->lock);
+		k->from_ns = due__has_begun(&rs->due, now) ? now : 0;
+		pthread_mutex_unlock(&rs->lock);
+		k->busy_ns = k->from_ns ? busy_ns(k->pid) : 0;
+	}
+	return k->from_ns && !k->roots;
+}
+
+/* How long the helper has waited for a tenant. */
+static uint64_t waited_ns(struct hold *k)
+{
+	uint64_t took = now_ns() - k->from_ns, busy, tenant;
+
+	if (took < CHARGED_NS)
+		return 0;
+	busy = busy_ns(k->pid);
+	busy = busy > k->busy_ns ? busy - k->busy_ns : 0;
+	took = took > busy ? took - busy : 0;
+	if (took < CHARGED_NS)
+		return 0;
+	if (!k->payer && !k->roots) {
+		tenant = tenant_of(k->whose);
+		k->roots = tenant__is_roots(tenant);
+		k->payer = tenant__payer(tenant);
+	}
+	return k->roots ? 0 : took;
+}
+
+/* While it computes, or waits for a CPU, nobody is to blame. */
+static bool is_over(struct readers *rs, struct hold *k, char state)
+{
+	uint64_t waited;
+	bool over;
+
+	if (!counts(rs, k) || state == 'R' || state == 't')
+		return false;
+	waited = waited_ns(k);
+	if (!waited)
+		return false;
+	pthread_mutex_lock(&rs->lock);
+	over = waited >= due__left(&rs->due, k->payer);
+	if (over)
+		due__note_over(&rs->due, k->payer, now_ns());
+	pthread_mutex_unlock(&rs->lock);
+	return over;
+}
+
+static void charge(struct readers *rs, struct hold *k)
+{
+	uint64_t waited = counts(rs, k) ? waited_ns(k) : 0;
+
+	if (!waited)
+		return;
+	pthread_mutex_lock(&rs->lock);
+	due__charge(&rs->due, k->payer, waited);
+	pthread_mutex_unlock(&rs->lock);
+}
+
+static int put_off(struct readers *rs)
+{
+	__atomic_fetch_add(&rs->put_off, 1, __ATOMIC_RELAXED);
+	return -EBUSY;
+}
+
+/* Something is due, and who is asked about has taken his part of its time. */
+static bool has_no_time(struct readers *rs, const struct reader_whose *whose)
+{
+	bool spent;
+
+	pthread_mutex_lock(&rs->lock);
+	spent = due__has_begun(&rs->due, now_ns()) && rs->due.spent_ns >= DUE_LEAST_MS * NS_PER_MS;
+	pthread_mutex_unlock(&rs->lock);
+	return spent && !readers__left(rs, tenant_of(whose));
+}
+
 /* ---- questions ------------------------------------------------------------------------------ */
 
 /*
- * Something can be read, or the reader is gone; -ETIMEDOUT: it waits for somebody;
- * -ECANCELED: we have to end; else we cannot wait. `whose` is NULL: it has not begun.
+ * Something can be read, or the reader is gone; -ETIMEDOUT: it waits for somebody; -EBUSY: so it
+ * does, and something is due; -ECANCELED: we have to end; else we cannot wait.
  */
-static int wait_for_answer(const struct helper *h, const struct reader_whose *whose)
+static int wait_long(struct readers *rs, const struct helper *h, struct hold *k)
 {
+	const struct reader_whose *whose = k->whose;
 	struct pollfd p = { .fd = h->fd, .events = POLLIN };
 	uint64_t start_ms = now_ms(), last_ms = start_ms, stuck_ms = 0, now;
 	uint64_t hang_ms = whose ? h->hang_ms : h->kind->hang_ms;
@@ -390,7 +503,7 @@ static int wait_for_answer(const struct helper *h, const struct reader_whose *wh
 	char state;
 	int ready;
 
-	while ((ready = poll(&p, 1, LOOK_MS)) <= 0) {
+	while ((ready = poll(&p, 1, counts(rs, k) ? LOOK_DUE_MS : LOOK_MS)) <= 0) {
 		if (ending__late())
 			return -ECANCELED;
 		if (ready < 0 && errno != EINTR)
@@ -413,9 +526,22 @@ static int wait_for_answer(const struct helper *h, const struct reader_whose *wh
 		last_turns = turns;
 		if (stuck_ms >= hang_ms || now - start_ms >= PATIENCE_MS)
 			return -ETIMEDOUT;
+		if (is_over(rs, k, state))
+			return -EBUSY;
 		last_ms = now;
 	}
 	return 0;
+}
+
+/* The same. `whose` is NULL: it has not begun. */
+static int wait_for_answer(struct readers *rs, const struct helper *h,
+			   const struct reader_whose *whose)
+{
+	struct hold k = { .whose = whose, .pid = h->pid };
+	int err = wait_long(rs, h, &k);
+
+	charge(rs, &k);
+	return err;
 }
 
 static int read_status(pid_t pid)
@@ -428,7 +554,7 @@ static int read_status(pid_t pid)
 }
 
 /* Nobody is to blame where it cannot begin. */
-static bool is_ready(struct helper *h)
+static bool is_ready(struct readers *rs, struct helper *h)
 {
 	int fds[READER_FDS_MAX], err;
 	uint64_t number = 1;
@@ -437,7 +563,7 @@ static bool is_ready(struct helper *h)
 
 	if (h->ready)
 		return true;
-	err = wait_for_answer(h, NULL);
+	err = wait_for_answer(rs, h, NULL);
 	if (err == -ECANCELED)
 		return false;
 	if (!err)
@@ -459,15 +585,15 @@ static bool is_ready(struct helper *h)
 	return false;
 }
 
-static int ask(struct helper *h, const struct reader_whose *whose, int in, int out[READER_FDS_MAX],
-	       size_t *out_cnt)
+static int ask(struct readers *rs, struct helper *h, const struct reader_whose *whose, int in,
+	       int out[READER_FDS_MAX], size_t *out_cnt)
 {
 	uint64_t n = ++h->number, got = 0;
 	int err = exchange__send(h->fd, n, &in, in >= 0);
 
 	*out_cnt = 0;
 	if (!err)
-		err = wait_for_answer(h, whose);
+		err = wait_for_answer(rs, h, whose);
 	if (!err)
 		err = exchange__receive(h->fd, &got, out, out_cnt, MSG_DONTWAIT);
 	if (!err && got == n)
@@ -490,19 +616,21 @@ static void keep_pace(struct helper *h, bool realtime)
 }
 
 /*
- * Starts the helper if need be. The caller has the lock. 0, or as reader__call() -ETIMEDOUT or
- * -ECHILD.
+ * Starts the helper if need be. The caller has the lock. 0, or as reader__call() -ETIMEDOUT,
+ * -EBUSY or -ECHILD.
  */
 static int begin(struct readers *rs, struct helper *h, const struct reader_whose *whose)
 {
 	start(h);
 	if (is_refused(rs, h, whose))
 		return -ETIMEDOUT;
+	if (has_no_time(rs, whose))
+		return put_off(rs);
 	if (!h->pid || count_given_up(h) >= GIVEN_UP_MAX)
 		return -ECHILD;
 	if (__atomic_load_n(&rs->realtime, __ATOMIC_RELAXED))
 		keep_pace(h, true);
-	return is_ready(h) ? 0 : ending__late() ? -ETIMEDOUT : -ECHILD;
+	return is_ready(rs, h) ? 0 : ending__late() ? -ETIMEDOUT : -ECHILD;
 }
 
 /* Is it we, or the helper, who lack something, and not a tenant who let it hang or end? */
@@ -522,7 +650,7 @@ static int64_t put(struct readers *rs, struct helper *h, const struct reader_who
 {
 	int64_t result;
 	pid_t pid = h->pid;
-	int err = ask(h, whose, in, out, out_cnt);
+	int err = ask(rs, h, whose, in, out, out_cnt);
 
 	if (!err) {
 		h->failures = 0;
@@ -541,6 +669,8 @@ static int64_t put(struct readers *rs, struct helper *h, const struct reader_who
 	give_up(h, tenant__payer(tenant_of(whose)));
 	if (err == -ECANCELED)
 		return -ETIMEDOUT;
+	if (err == -EBUSY)
+		return put_off(rs);
 	if (is_our_fault(err, pid)) {
 		no_reader(h, "its socket", err == -EPIPE ? WORKER_CUT_OFF : -err);
 		return -ECHILD;
@@ -618,7 +748,9 @@ READER_OPERATION(read_range);
 
 const char *reader__why(int err)
 {
-	return err == -ECHILD ? "the process that reads others cannot be had" : strerror(-err);
+	return err == -ECHILD  ? "the process that reads others cannot be had"
+	       : err == -EBUSY ? "there was no time to read it yet"
+			       : strerror(-err);
 }
 
 int reader__read(struct readers *rs, uint32_t tgid, void *dst, size_t size, uint64_t src)
@@ -750,6 +882,56 @@ void readers__shorten(struct readers *rs, uint32_t ms)
 {
 	if (rs)
 		rs->shortened_ms = ms;
+}
+
+void readers__due(struct readers *rs, uint64_t at_ns)
+{
+	if (!rs)
+		return;
+	pthread_mutex_lock(&rs->lock);
+	due__set(&rs->due, at_ns);
+	pthread_mutex_unlock(&rs->lock);
+}
+
+uint64_t readers__left(struct readers *rs, uint64_t tenant)
+{
+	uint64_t left = UINT64_MAX;
+
+	if (!rs || tenant__is_roots(tenant))
+		return left;
+	pthread_mutex_lock(&rs->lock);
+	if (due__has_begun(&rs->due, now_ns()))
+		left = due__left(&rs->due, tenant__payer(tenant));
+	pthread_mutex_unlock(&rs->lock);
+	return left;
+}
+
+void readers__spent(struct readers *rs, uint64_t tenant, uint64_t ns)
+{
+	if (!rs || tenant__is_roots(tenant))
+		return;
+	pthread_mutex_lock(&rs->lock);
+	if (due__has_begun(&rs->due, now_ns()))
+		due__charge(&rs->due, tenant__payer(tenant), ns);
+	pthread_mutex_unlock(&rs->lock);
+}
+
+bool readers__are_late(struct readers *rs)
+{
+	uint64_t now = now_ns();
+	bool late;
+
+	if (!rs)
+		return false;
+	pthread_mutex_lock(&rs->lock);
+	late = due__has_begun(&rs->due, now) && now - rs->due.at_ns > LATE_NS;
+	pthread_mutex_unlock(&rs->lock);
+	return late;
+}
+
+uint64_t readers__put_off(const struct readers *rs)
+{
+	return rs ? __atomic_load_n(&rs->put_off, __ATOMIC_RELAXED) : 0;
 }
 
 void readers__hurry(struct readers *rs, bool realtime)

@@ -55,6 +55,22 @@ void readers__hurry(struct readers *rs, bool realtime);
  * ever. Call before others ask.
  */
 void readers__shorten(struct readers *rs, uint32_t ms);
+/*
+ * From `at_ns` (clock.h) on, until the next call, the caller has to be done with something else; 0:
+ * it has not. Meanwhile tenants, but root's, may take DUE_ALL_MS together (due.h). A question for
+ * which that is not enough fails with -EBUSY, and nobody is blamed: ask again after the next call.
+ */
+void readers__due(struct readers *rs, uint64_t at_ns);
+/*
+ * What a tenant may still take of that time, in ns; UINT64_MAX: any. A caller that spends CPU time
+ * on what the tenant has made says how much.
+ */
+uint64_t readers__left(struct readers *rs, uint64_t tenant);
+void readers__spent(struct readers *rs, uint64_t tenant, uint64_t ns);
+/* It should have been done some time ago: begin nothing that can wait. */
+bool readers__are_late(struct readers *rs);
+/* So many questions were put off. Who sees it grow has not got all, and asks again. */
+uint64_t readers__put_off(const struct readers *rs);
 /* Sets the nice value of both helpers, see setpriority(2). 0 or negative errno. */
 int readers__renice(struct readers *rs, int nice);
 /* Ends both helpers; does not wait for one that hangs. */
@@ -103,12 +119,13 @@ struct reader_operation {
  * Runs an operation in the helper for memory, about a process. Returns what it returned. If that
  * is not negative, all `answer_size` bytes are set; the answer is as untrusted as the process
  * itself. -ETIMEDOUT: the helper hangs, or, if the call returns at once, others of the same user
- * hung before. -ECHILD: the helper cannot be had, or not be asked; no tenant is to blame.
+ * hung before. -EBUSY: something else is due, see readers__due(). -ECHILD: the helper cannot be
+ * had, or not be asked; no tenant is to blame.
  */
 int reader__call(struct readers *rs, uint32_t tgid, const struct reader_operation *op,
 		 const void *question, size_t size, void *answer, size_t answer_size);
 
-/* Reads memory of a process as read_process() does; -ETIMEDOUT and -ECHILD, too. */
+/* Reads memory of a process as read_process() does; -ETIMEDOUT, -EBUSY and -ECHILD, too. */
 int reader__read(struct readers *rs, uint32_t tgid, void *dst, size_t size, uint64_t src);
 /* What to say of an error of these calls. */
 const char *reader__why(int err);

@@ -856,11 +856,11 @@ int selfcheck__walk(struct readers *rs, struct py_binary *bin, uint32_t tgid, ui
 	q.bin.why_not = NULL; /* an address of ours */
 	err = reader__call(rs, tgid, &op_walk_it, &q, sizeof(q), &a, sizeof(a));
 	why[0] = '\0';
-	if (err == -ETIMEDOUT || err == -ECHILD) {
+	if (err == -ETIMEDOUT || err == -ECHILD || err == -EBUSY) {
 		snprintf(why, SELFCHECK_WHY_LEN, "%s",
 			 err == -ETIMEDOUT ? "its memory does not answer when it is read"
 					   : reader__why(err));
-		return -EBADMSG;
+		return err == -EBUSY ? err : -EBADMSG;
 	}
 	if (err)
 		return err < 0 ? err : -EBADMSG;
@@ -888,6 +888,9 @@ static void run(struct readers *rs, struct selfcheck *sc, struct py_binary *bin,
 		return;
 	case -EBADMSG:
 		sc->state = SELFCHECK_REFUSED;
+		return;
+	case -EBUSY: /* it is asked again, and what was known of it holds until then */
+		sc->state = sc->state == SELFCHECK_NEW ? SELFCHECK_REFUSED : sc->state;
 		return;
 	case -EPERM:
 	case -ENOSYS: /* yama's ptrace_scope 3, or seccomp: the kernel's own walk still works */
