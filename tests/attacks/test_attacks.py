@@ -390,6 +390,45 @@ def test_refused_are_named(ground, beside):
         assert named.search(" ".join(check.stdout.split())), check.stdout
 
 
+def test_one_whose_files_are_not_read(ground):
+    """Python from a FUSE may be anything: that is said, whose file it is, and what to do about it."""
+    place = room(ground, "fuse")
+    command = "%s/python -B %s %s; true" % (place, ground.path / "fuse_python.py", place)
+    with ground.tenant("fuse_python.py", place, "sh", "-c", command, namespace="user") as tenant:
+        pids = Path("/proc/%d/task/%d/children" % (tenant.pid, tenant.pid)).read_text().split()
+        pid, = (p for p in pids if os.readlink("/proc/%s/exe" % p) == "%s/python" % place)
+        for command in ["trace", "-p", pid, "-d", "0.1"], ["dump", pid], ["heap", pid], ["check", pid]:
+            result = subprocess.run([harness.PYPERF, *command], capture_output=True, text=True, timeout=60, check=False)
+            said = " ".join((result.stdout + result.stderr).split())
+            assert result.returncode == 1, (command, said)
+            assert "its file %s/python cannot be opened, or not without waiting for others (FUSE)" % place in said, (command, said)
+            assert "mount the file system as root" in said, (command, said)
+            assert "not Python" not in said and "no Python" not in said, (command, said)
+
+
+def test_one_that_is_taken_for_such(ground):
+    """Whose file is not read is no wrapper of what it has started: who gets that process instead reads why."""
+    with own_python(ground) as tenant:
+        result = subprocess.run([harness.PYPERF, "dump", str(tenant.pid)], capture_output=True, text=True, timeout=60,
+                                check=False)
+    assert result.returncode == 0 and "not Python" not in result.stderr, result.stderr
+    assert re.search(r"process %d: its file \S+/fuse/python cannot be opened, .*; taking \d+, which it started" % tenant.pid,
+                     result.stderr), result.stderr
+
+
+@pytest.mark.parametrize("attack", [overlay_of_fuse, silent_names])
+def test_one_whose_files_do_not_answer(ground, attack):
+    """It is Python, of which little could be read: `check` says so, and calls it nothing else."""
+    with attack(ground) as tenant:
+        result = subprocess.run([harness.PYPERF, "check", str(tenant.pid)], capture_output=True, text=True, timeout=60,
+                                check=False)
+    said = " ".join(result.stdout.split())
+    assert "do not answer when they are opened or read" in result.stderr, result.stderr
+    assert "no Python" not in said, said
+    # What was read before it did not answer may be enough.
+    assert "ok CPython" in said or "FAIL its files do not answer when they are opened or read" in said, said
+
+
 def other_build(path, program=INTERPRETER):
     """A copy of a program that passes for another build: its build id is changed."""
     note = b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0"

@@ -300,8 +300,7 @@ static const char *why_refused(const struct worker_kind *kind, int err)
 	if (err != -ETIMEDOUT)
 		return kind->files ? "its files ended the process that read them"
 				   : "its memory ended the process that read it";
-	return kind->files ? "its files do not answer when they are opened or read"
-			   : "its memory does not answer when it is read";
+	return kind->files ? READER_FILES_HANG : "its memory does not answer when it is read";
 }
 
 /* "process 17 of user 65534: its memory does not answer when it is read" */

@@ -127,6 +127,8 @@ int reader__call(struct readers *rs, uint32_t tgid, const struct reader_operatio
 
 /* Reads memory of a process as read_process() does; -ETIMEDOUT, -EBUSY and -ECHILD, too. */
 int reader__read(struct readers *rs, uint32_t tgid, void *dst, size_t size, uint64_t src);
+/* What is said of a process whose files let the helper hang. */
+#define READER_FILES_HANG "its files do not answer when they are opened or read"
 /* What to say of an error of these calls. */
 const char *reader__why(int err);
 

@@ -308,6 +308,7 @@ static void explain_interp(struct checker *k, const struct process *p,
 static void explain_process(struct checker *k)
 {
 	const struct process *p = process_table__find_tgid(k->procs, (uint32_t)k->o->pid);
+	struct readers *rs = process_table__readers(k->procs);
 	struct process_interp in;
 	char text[64], why[UNSUPPORTED_LEN];
 
@@ -327,7 +328,8 @@ static void explain_process(struct checker *k)
 		say(k, FAIL,
 		    "its mappings cannot be read (CAP_SYS_PTRACE is needed for processes of "
 		    "others)");
-	else if (unsupported__explain(process_table__readers(k->procs), k->o->pid, why))
+	else if (unsupported__explain(rs, k->o->pid, why) ||
+		 unsupported__unread(rs, k->o->pid, why))
 		say(k, FAIL, "%s", why);
 	else
 		say(k, FAIL,

@@ -13,6 +13,7 @@
 #include "process/containers.h"
 #include "process/descendants.h"
 #include "process/stand_in.h"
+#include "process/unsupported.h"
 
 int chosen__add(struct sample_spec *t, pid_t pid)
 {
@@ -240,7 +241,7 @@ int chosen__add_children(struct sample_spec *t)
 
 static int stand_in(struct readers *rs, pid_t *pid, bool *several)
 {
-	char pids[STAND_INS_MAX * 16 + 16];
+	char pids[STAND_INS_MAX * 16 + 16], why[UNSUPPORTED_LEN];
 	struct stand_ins s;
 
 	stand_ins__find(&s, rs, *pid);
@@ -251,7 +252,10 @@ static int stand_in(struct readers *rs, pid_t *pid, bool *several)
 		log_err("process %d is not Python; name one that it started: %s", *pid, pids);
 		return -EINVAL;
 	}
-	log_info("process %d is not Python: taking %s, which it started", *pid, pids);
+	if (unsupported__unread(rs, *pid, why))
+		log_warn("process %d: %s; taking %s, which it started", *pid, why, pids);
+	else
+		log_info("process %d is not Python: taking %s, which it started", *pid, pids);
 	if (s.cnt > 1)
 		*several = true;
 	else

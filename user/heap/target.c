@@ -231,14 +231,15 @@ static int set_shape(struct heap_target *t, const struct elf_file *ef, char *why
 static void explain(struct heap_target *t, const struct interpreter *in, int err, char *why)
 {
 	if (err == -ETIMEDOUT)
-		snprintf(why, HEAP_WHY_LEN, "its files do not answer when they are opened or read");
+		snprintf(why, HEAP_WHY_LEN, READER_FILES_HANG);
 	else if (err == -ENOTSUP)
 		snprintf(why, HEAP_WHY_LEN, "CPython %s in %.128s: %s", in->py.version,
 			 elf_file__path(in->ef),
 			 in->py.why_not ? in->py.why_not : "it is not supported");
 	else if (err != -ENOENT)
 		snprintf(why, HEAP_WHY_LEN, "its interpreter cannot be read: %s", reader__why(err));
-	else if (!unsupported__explain(t->readers, t->pid, why))
+	else if (!unsupported__explain(t->readers, t->pid, why) &&
+		 !unsupported__unread(t->readers, t->pid, why))
 		snprintf(why, HEAP_WHY_LEN, "it is not Python");
 }
 

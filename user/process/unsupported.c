@@ -268,32 +268,116 @@ static bool explain_process(pid_t pid, char why[UNSUPPORTED_LEN])
 	return found;
 }
 
-static int explain_it(struct reader_job *job)
+static int answer(struct reader_job *job, bool (*fn)(pid_t pid, char why[UNSUPPORTED_LEN]))
 {
 	char why[UNSUPPORTED_LEN] = "";
 	pid_t pid;
 
 	memcpy(&pid, job->question, sizeof(pid));
-	if (!explain_process(pid, why))
+	if (!fn(pid, why))
 		return -ENOENT;
 	memcpy(job->answer, why, sizeof(why));
 	return sizeof(why);
 }
 
+static int explain_it(struct reader_job *job)
+{
+	return answer(job, explain_process);
+}
+
 READER_JOB(explain_it);
 
-bool unsupported__explain(struct readers *rs, pid_t pid, char why[UNSUPPORTED_LEN])
+/* 0, or negative errno: the answer is no text. */
+static int ask(struct readers *rs, pid_t pid, const struct reader_operation *op,
+	       char why[UNSUPPORTED_LEN])
 {
 	const struct reader_call c = { .whose = { .tgid = (uint32_t)pid },
-				       .op = &op_explain_it,
+				       .op = op,
 				       .question = &pid,
 				       .size = sizeof(pid),
 				       .in = -1,
 				       .answer = why,
 				       .answer_size = UNSUPPORTED_LEN };
+	int size = reader__files(rs, &c);
 
-	if (reader__files(rs, &c) != UNSUPPORTED_LEN)
-		return false;
+	if (size != UNSUPPORTED_LEN)
+		return size < 0 ? size : -EBADMSG;
 	why[UNSUPPORTED_LEN - 1] = '\0';
-	return true;
+	return 0;
+}
+
+bool unsupported__explain(struct readers *rs, pid_t pid, char why[UNSUPPORTED_LEN])
+{
+	return !ask(rs, pid, &op_explain_it, why);
+}
+
+/* ---- files that are not read ----------------------------------------------------------------- */
+
+/* Takes over `path_fd`, of a file that a process maps. False also: it is not there. */
+static bool is_unread(int path_fd)
+{
+	int fd = path_fd < 0 ? path_fd : foreign__reopen_mapped(path_fd);
+
+	if (path_fd >= 0)
+		close(path_fd);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && fd != -ENOENT;
+}
+
+static bool find_unread(int proc_fd, char path[PATH_MAX])
+{
+	ssize_t n = readlinkat(proc_fd, "exe", path, PATH_MAX - 1);
+	struct exec_maps maps = { 0 };
+	bool found;
+
+	path[n > 0 ? n : 0] = '\0';
+	found = n > 0 && is_unread(openat(proc_fd, "exe", O_PATH | O_CLOEXEC));
+	if (!found && exec_maps__read(&maps, proc_fd))
+		maps.cnt = 0;
+	for (size_t i = 0; i < maps.cnt && i < FILES_MAX && !found; i++) {
+		const struct map_line *m = &maps.lines[i];
+
+		found = m->inode && memmem(m->name, m->name_len, "python", 6) &&
+			map_line__path(m, path, PATH_MAX) >= 0 &&
+			is_unread(foreign__find(proc_fd, path));
+	}
+	exec_maps__free(&maps);
+	return found;
+}
+
+static bool name_unread(pid_t pid, char why[UNSUPPORTED_LEN])
+{
+	int proc_fd = opener__proc_dir((uint32_t)pid);
+	char path[PATH_MAX];
+	bool found = proc_fd >= 0 && find_unread(proc_fd, path);
+
+	if (found)
+		snprintf(
+			why, UNSUPPORTED_LEN,
+			"its file %.200s " UNSUPPORTED_UNREAD
+			", so it is not known whether it is Python: mount the file system as root, "
+			"or start it from another one",
+			path);
+	if (proc_fd >= 0)
+		close(proc_fd);
+	return found;
+}
+
+static int name_unread_of(struct reader_job *job)
+{
+	return answer(job, name_unread);
+}
+
+READER_JOB(name_unread_of);
+
+bool unsupported__unread(struct readers *rs, pid_t pid, char why[UNSUPPORTED_LEN])
+{
+	int err = ask(rs, pid, &op_name_unread_of, why);
+
+	if (err == -ETIMEDOUT)
+		snprintf(why, UNSUPPORTED_LEN,
+			 READER_FILES_HANG ", so it is not known whether it is Python: try again "
+					   "when they do");
+	return !err || err == -ETIMEDOUT;
 }

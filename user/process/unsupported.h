@@ -38,4 +38,16 @@ int unsupported__read(int fd, struct file_traits *t);
 /* False: it is none of these, or the process cannot be read. */
 bool unsupported__explain(struct readers *rs, pid_t pid, char why[UNSUPPORTED_LEN]);
 
+/* What to say of a file, behind its name. */
+#define UNSUPPORTED_UNREAD "cannot be opened, or not without waiting for others (FUSE)"
+
+/*
+ * Is not known whether it is Python, because files do not answer, or its program, or a library that
+ * is called python, is not read? Ask unsupported__explain() first.
+ *
+ *	if (unsupported__unread(rs, pid, why))
+ *		log_err("process %d: %s", pid, why);	"its file /mnt/python3 cannot ..."
+ */
+bool unsupported__unread(struct readers *rs, pid_t pid, char why[UNSUPPORTED_LEN]);
+
 #endif /* PYPERF_UNSUPPORTED_H */

@@ -651,6 +651,8 @@ static void refuse(struct readers *rs, const struct process *p)
 
 	if (!p->native_only && unsupported__explain(rs, (pid_t)p->tgid, why))
 		log_err("process %u is %s (--native dumps it anyway)", p->tgid, why);
+	else if (!p->native_only && unsupported__unread(rs, (pid_t)p->tgid, why))
+		log_err("process %u: %s (--native dumps it anyway)", p->tgid, why);
 	else
 		log_err("process %u (%s) %s%s (--native dumps it anyway)", p->tgid, p->comm,
 			p->native_only ? "cannot be walked: " : "is not Python",

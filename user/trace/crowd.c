@@ -272,9 +272,7 @@ static void say_unread(struct crowd *c, pid_t pid, int err)
 	else if (err == -ETIMEDOUT)
 		say_untraceable(c, pid, "its files or its memory do not answer");
 	else if (err == -ESTALE)
-		say_untraceable(c, pid,
-				"the file of its interpreter cannot be opened, or not "
-				"without waiting for others (FUSE)");
+		say_untraceable(c, pid, "the file of its interpreter " UNSUPPORTED_UNREAD);
 	else
 		say_untraceable(c, pid, reader__why(err));
 }

@@ -64,6 +64,8 @@ static void refuse(const struct target *t, int err)
 		log_err("process %d: %s: %s", t->pid, t->path, t->py.why_not);
 	else if (err == -ENOENT && unsupported__explain(t->readers, t->pid, why))
 		log_err("process %d is %s", t->pid, why);
+	else if (err == -ENOENT && unsupported__unread(t->readers, t->pid, why))
+		log_err("process %d: %s", t->pid, why);
 	else if (err == -ENOENT)
 		log_err("process %d is not Python", t->pid);
 	else if (err == -ESRCH)
