@@ -28,11 +28,10 @@
 #include "base/worker.h"
 
 #define LOOK_MS	      20
-#define PATIENCE_MS   10000  /* even if it is only a machine that is too busy */
-#define PATIENCE_ROOT 10     /* times as long for this machine's root: a slow disk, no tenant */
-#define GIVEN_UP_MAX  32     /* helpers that hang now */
-#define FORGIVEN_MS   600000 /* after so long without a hang */
-#define HANGS_MAX     2	     /* of one tenant; then its processes are not read any more */
+#define PATIENCE_MS   10000 /* even if it is only a machine that is too busy */
+#define PATIENCE_ROOT 10    /* times as long for this machine's root: a slow disk, no tenant */
+#define GIVEN_UP_MAX  32    /* helpers that hang now */
+#define HANGS_MAX     2	    /* of one tenant; then its processes are not read any more */
 #define TENANTS_MAX   64
 #define SOON_HANG_MS  100 /* for who has let one hang just now, see readers__shorten() */
 #define FAILURES_MAX  8	  /* in a row, before any answer: it may not live here */
@@ -262,7 +261,7 @@ static bool is_refused(struct readers *rs, struct helper *helper, const struct r
 	pthread_mutex_lock(&rs->lock);
 	h = find_hangs(rs, tenant_of(whose));
 	/* Nobody has more than his share of those that hang, however long it lasts. */
-	if (h && now_ms() - h->last_ms > FORGIVEN_MS)
+	if (h && now_ms() - h->last_ms > READER_FORGIVEN_MS)
 		h->cnt = count_given_up_by(helper, tenant__payer(h->tenant));
 	refused = h && h->cnt >= HANGS_MAX;
 	if (h && now_ms() - h->last_ms < rs->shortened_ms && !tenant__is_roots(h->tenant))
@@ -346,7 +345,8 @@ size_t readers__hung(struct readers *rs, bool refused,
 	for (unsigned int i = 0; i < rs->tenant_cnt; i++) {
 		const struct hangs *h = &rs->hangs[i];
 
-		if (h->cnt < (refused ? HANGS_MAX : 1) || now_ms() - h->last_ms > FORGIVEN_MS)
+		if (h->cnt < (refused ? HANGS_MAX : 1) ||
+		    now_ms() - h->last_ms > READER_FORGIVEN_MS)
 			continue;
 		if (cnt++ < READER_REFUSED_MAX)
 			out[cnt - 1] = (struct reader_refused){
