@@ -38,6 +38,7 @@
 #define READER_MESSAGE_MAX (64U << 10) /* size of a question about memory, and of its answer */
 #define READER_ANSWER_MAX  (72U << 20) /* about files: the text of /proc/PID/maps may be long */
 #define READER_FDS_MAX	   32
+#define READER_FORGIVEN_MS 600000 /* for so long a user's processes are not read */
 
 struct readers;
 

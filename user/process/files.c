@@ -450,7 +450,7 @@ static struct file_answer *ask_for(struct file_table *ft, const struct map_line 
  * The inode of a mapping with a verdict on its present contents; with its file open, if `keep`.
  * NULL: no memory.
  */
-static struct inode *look_up(struct file_table *ft, const struct map_line *line, bool keep)
+static struct inode *judged(struct file_table *ft, const struct map_line *line, bool keep)
 {
 	struct inode *inode = get_inode(ft, line);
 	struct file_answer *a;
@@ -486,6 +486,16 @@ static struct inode *look_up(struct file_table *ft, const struct map_line *line,
 	return inode;
 }
 
+static struct inode *look_up(struct file_table *ft, const struct map_line *line, bool keep)
+{
+	struct inode *inode = judged(ft, line, keep);
+
+	if (inode && inode->verdict == VERDICT_NONE &&
+	    (inode->err == -ETIMEDOUT || inode->err == -ECHILD))
+		ft->unanswered = true;
+	return inode;
+}
+
 void file_table__enter(struct file_table *ft, uint32_t tgid, int proc_fd,
 		       const struct map_line *lines, size_t cnt)
 {
@@ -494,6 +504,12 @@ void file_table__enter(struct file_table *ft, uint32_t tgid, int proc_fd,
 	ft->proc_fd = proc_fd;
 	ft->lines = lines;
 	ft->line_cnt = cnt;
+	ft->unanswered = false;
+}
+
+bool file_table__unanswered(const struct file_table *ft)
+{
+	return ft->unanswered;
 }
 
 void file_table__leave(struct file_table *ft)

@@ -119,6 +119,8 @@ void file_table__free(struct file_table *ft);
  */
 void file_table__enter(struct file_table *ft, uint32_t tgid, int proc_fd,
 		       const struct map_line *lines, size_t cnt);
+/* Was a file of this process not read because it, or another one of its user, does not answer? */
+bool file_table__unanswered(const struct file_table *ft);
 void file_table__leave(struct file_table *ft);
 
 /* Opens the file of a mapping, of whatever kind, for reading. The caller owns it. */

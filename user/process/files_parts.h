@@ -35,6 +35,7 @@ struct file_table {
 	int proc_fd;
 	const struct map_line *lines;
 	size_t line_cnt;
+	bool unanswered; /* a file of it did not answer */
 	struct file_batch ahead;
 	bool warned_budget;
 	struct file_stats stats;

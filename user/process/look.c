@@ -384,12 +384,15 @@ void look__at(struct process_table *pt, struct fresh *f)
 	uint64_t start = now_ns();
 
 	f->p->retry = false;
+	f->p->unread_ns = 0;
 	f->areas = image__areas_given(pt, f->p);
 	if (proc_fd < 0) {
 		note_unreadable(pt, f->p, proc_fd);
 		return;
 	}
 	err = look(pt, f, proc_fd);
+	if (err == -ETIMEDOUT || err == -ECHILD || file_table__unanswered(pt->files))
+		f->p->unread_ns = start;
 	look__leave(pt, proc_fd);
 	if (err) {
 		note_unreadable(pt, f->p, err);

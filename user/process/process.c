@@ -19,6 +19,7 @@
 #define ROUND_NS	 (20 * NS_PER_MS)
 #define ROUND_MOST_NS	 (200 * NS_PER_MS) /* a tenant does not answer: no second one to wait for */
 #define FIRST_ROUND_NS	 NS_PER_S	   /* before sampling begins */
+#define UNREAD_NS	 ((READER_FORGIVEN_MS + 1000) * NS_PER_MS)
 
 _Static_assert(EXEC_MAPS_MAX < 1 << IMAGE_MAX_BITS, "an image has room for what is read");
 
@@ -127,7 +128,8 @@ static void note_plain(struct process_table *pt, struct process *p)
 	uint32_t yes = 1;
 
 	if (!pt->maps.plain_exes_fd || pt->opts.all || p->plain || !p->exe_key.ino ||
-	    !p->analysed || p->is_python || p->dirty || p->unclean_ns > p->looked_ns)
+	    !p->analysed || p->unread_ns || p->is_python || p->dirty ||
+	    p->unclean_ns > p->looked_ns)
 		return;
 	p->plain = true;
 	bpf_map_update_elem(pt->maps.plain_exes_fd, &p->exe_key, &yes, BPF_ANY);
@@ -553,6 +555,7 @@ static void inherit(struct process *child, const struct process *parent)
 	}
 	child->is_python = parent->is_python;
 	child->analysed = parent->analysed;
+	child->unread_ns = parent->unread_ns;
 	child->described = parent->described;
 }
 
@@ -721,12 +724,22 @@ static void borrow_files(struct process_table *pt, const struct process *p)
 		file_table__borrow(pt->files, p->checks[i].file);
 }
 
+/* What did not answer may do now, and what was not read for another's fault is read again. */
+static void look_again(struct process_table *pt, struct process *p, uint64_t now)
+{
+	if (p->unread_ns && now - p->unread_ns > UNREAD_NS)
+		process_table__mark_dirty(pt, p);
+}
+
 void process_table__tick(struct process_table *pt)
 {
+	uint64_t now = now_ns();
 	struct process *p;
 
-	for (size_t at = 0; (p = idmap__next(&pt->by_space, &at));)
+	for (size_t at = 0; (p = idmap__next(&pt->by_space, &at));) {
 		borrow_files(pt, p);
+		look_again(pt, p, now);
+	}
 	if (!file_table__tick(pt->files))
 		return;
 	for (size_t at = 0; (p = idmap__next(&pt->by_tgid, &at));) {

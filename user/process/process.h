@@ -103,6 +103,7 @@ struct process {
 	struct selfcheck checks[IMAGE_INTERPS];
 	struct process *next_user, *prev_user;
 	uint64_t since_ns, looked_ns, exec_ns, unclean_ns, retry_since_ns;
+	uint64_t unread_ns; /* when it, or a file of it, did not answer; 0: all did */
 	bool introduce, described, dirty, retry, expiring, unchecked;
 	bool pulled;   /* the image that it shares changes, so this round reads it, too */
 	bool looked;   /* it was read in this round */
