@@ -31,8 +31,8 @@ COMM = "beside%d" % os.getpid()  # another run of these tests may go on
 # An attack that works takes 45 s, or for ever.
 SOON = 15
 # Seconds in which the profiler had a CPU or waited for something else (owntime.py): until it has ended after SIGTERM, and
-# from the end of a window of the agent until it is there, which a tenant may delay by one question that a helper is asked.
-ENDS, LATE = 2, 1
+# from the end of a window of the agent until it is there: see "What is due" in docs/internals/trust.md.
+ENDS, LATE = 2, 0.5
 # A build with sanitizers (make sanitized) keeps what was freed, and shadows of all.
 MEMORY = (1024 if b"__asan_init" in Path(harness.PYPERF).read_bytes() else 64) << 20
 

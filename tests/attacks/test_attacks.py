@@ -13,6 +13,7 @@ import stat
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -227,7 +228,7 @@ def running(agent):
 
 def come_soon(windows, own):
     """`own` watched the agent."""
-    ends = {(w.start + w.duration) / 1e9: w.late for w in windows}
+    ends = {w.there - w.late: w.late for w in windows}
     late = sorted((own.between(end, end + late), late) for end, late in ends.items())
     assert late[-1][0] < LATE, ["%.2f of %.2f s" % pair for pair in late[-5:]]
 
@@ -265,6 +266,28 @@ def test_windows_beside_who_begins(ground, tmp_path, attack):
         windows = agent.windows()
     # It may hold its lock after it was looked at, and then nobody asks.
     assert attack is held_lock or "not answer" in result.stderr, result.stderr
+    agent.balanced(result)
+    come_soon(windows, own)
+
+
+def test_windows_beside_who_waits_for_their_ends(ground, tmp_path):
+    """Nor for several tenants who begin to hang right before it ends, each time anew."""
+    with contextlib.ExitStack() as tenants, running(Agent(tmp_path)) as agent, ground.neighbour():
+        own = owntime.OwnTime(agent.pid)
+        when = time.time() // 1 + 4.98
+        for _ in range(4):
+            tenants.enter_context(ground.tenant("userfault.py", when, namespace="mount"))
+        harness.poll(lambda: time.time() > when + 2, "the second end")
+        agent.wait_windows("spinner", sum("/spinner-" in f for f in agent.files()) + 1)
+        result = ends_at_sigterm(agent, 0)
+        own.stop()
+        windows = agent.windows()
+    assert "its memory does not answer" in result.stderr, result.stderr
+    starts = sorted({w.start for w in windows})
+    for window in windows:
+        if window.start not in (starts[0], starts[-1]):
+            window.late = window.there - (window.start // 10**9 + 1)  # it was to end with a second
+            assert window.service != "spinner" or NAME in window.functions(), window.start
     agent.balanced(result)
     come_soon(windows, own)
 

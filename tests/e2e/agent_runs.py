@@ -42,7 +42,8 @@ class Window:
             int(fields[k]) for k in ("start_unix_ns", "duration_ns", "samples", "frequency_hz"))
         self.service = self.labels["service_name"]
         self.profile = pprof_read.read(path)
-        self.late = os.stat(path).st_mtime - (self.start + self.duration) / 1e9  # seconds from its end until it was there
+        self.there = os.stat(path).st_mtime
+        self.late = self.there - (self.start + self.duration) / 1e9  # seconds from its end until it was there
 
     def functions(self):
         return {f["func"] for s in self.profile["samples"] for f in s["stack"]}

@@ -808,6 +808,7 @@ static int sample(struct agent *a)
 	while (!a->stop && !err) {
 		clocks__read(&now);
 		at(a, "following processes");
+		session__due(a->session, schedule__wake_ns(&a->schedule, &now));
 		err = session__wait(a->session, wake_ns(a, &now));
 		label_cache__read(a->labels, session__procs(a->session));
 		read_signals(a);
@@ -823,6 +824,7 @@ static void finish(struct agent *a)
 {
 	struct clocks now;
 
+	session__due(a->session, now_ns());
 	notify("STOPPING=1\nSTATUS=writing the last windows");
 	if (a->period) /* threads that wait are looked at as long as the programs follow them */
 		drain(a, DRAIN_BORDER);

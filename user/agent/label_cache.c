@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/idmap.h"
+#include "base/reader.h"
 
 #define WAITING_MAX 65536U
 
@@ -58,6 +59,12 @@ void label_cache__set_config(struct label_cache *k, const struct labels_config *
 	k->config = c;
 }
 
+static void wait_for(struct label_cache *k, uint32_t space)
+{
+	if (!ARRAY_GROW(k->waiting, k->waiting_cap, k->waiting_cnt, WAITING_MAX))
+		k->waiting[k->waiting_cnt++] = space;
+}
+
 /* Takes ownership of the set. Without memory the process has what the profile says. */
 static void remember(struct label_cache *k, uint32_t space, struct label_set *set)
 {
@@ -85,8 +92,7 @@ void label_cache__note(struct label_cache *k, const struct process *p, const str
 		remember(k, p->space, label_set__hold(e->set));
 		return;
 	}
-	if (!ARRAY_GROW(k->waiting, k->waiting_cap, k->waiting_cnt, WAITING_MAX))
-		k->waiting[k->waiting_cnt++] = p->space;
+	wait_for(k, p->space);
 }
 
 static void read_one(struct label_cache *k, const struct process_table *procs, uint32_t space)
@@ -107,9 +113,18 @@ static void read_one(struct label_cache *k, const struct process_table *procs, u
 
 void label_cache__read(struct label_cache *k, const struct process_table *procs)
 {
-	for (size_t i = 0; i < k->waiting_cnt; i++)
-		read_one(k, procs, k->waiting[i]);
+	const struct readers *rs = process_table__readers(procs);
+	size_t cnt = k->waiting_cnt;
+
 	k->waiting_cnt = 0;
+	for (size_t i = 0; i < cnt; i++) {
+		uint32_t space = k->waiting[i];
+		uint64_t put_off = readers__put_off(rs);
+
+		read_one(k, procs, space);
+		if (readers__put_off(rs) != put_off)
+			wait_for(k, space); /* with what there is */
+	}
 }
 
 struct label_set *label_cache__labels(struct label_cache *k, const struct profile *p,

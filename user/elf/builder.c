@@ -27,10 +27,12 @@ struct table_builder {
 
 static void build(struct task *t)
 {
-	uint64_t start = now_ns();
+	const struct readers *rs = elf_file__opened(t->elf)->by;
+	uint64_t start = now_ns(), put_off = readers__put_off(rs);
 
 	t->result.table = unwind_table__build(t->elf);
 	t->result.took_ns = now_ns() - start;
+	t->result.put_off = readers__put_off(rs) != put_off;
 	elf_file__close(t->elf);
 	t->elf = NULL;
 }

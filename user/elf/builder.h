@@ -20,6 +20,7 @@ struct builder_result {
 	uint32_t id;
 	struct unwind_table *table; /* owned by the caller; NULL: there is none, or no memory */
 	uint64_t took_ns;
+	bool put_off; /* there was no time to read all of the file: see readers__due() */
 };
 
 struct table_builder;

@@ -16,6 +16,7 @@
 
 #define RETRY_MS     10	  /* an interpreter that is still starting is asked again */
 #define MAKE_GOOD_MS 1000 /* lost events are made good this often at most */
+#define CODES_MAX    256  /* code objects whose names wait until there is time to read them */
 
 struct follow {
 	struct follow_opts o;
@@ -31,12 +32,14 @@ struct follow {
 	uint64_t events_lost;  /* which were made good */
 	uint64_t make_good_ns; /* not before that again */
 	uint64_t throttled;
-	int retry;    /* processes that are to be asked again soon */
-	bool exits;   /* since follow__take_exits() */
-	bool changed; /* since follow__take_changes() */
-	bool hurry;   /* a process lives without an image */
-	bool behind;  /* there may be events that wake nobody */
-	bool areas;   /* BPF runs where address ranges are given out, see follow_areas() */
+	int retry;	       /* processes that are to be asked again soon */
+	bool exits;	       /* since follow__take_exits() */
+	bool changed;	       /* since follow__take_changes() */
+	bool hurry;	       /* a process lives without an image */
+	bool behind;	       /* there may be events that wake nobody */
+	bool areas;	       /* BPF runs where address ranges are given out, see follow_areas() */
+	struct ev_code *codes; /* CODES_MAX; NULL: none was put off yet */
+	size_t code_cnt;
 };
 
 /* ---- what the kernel tells ------------------------------------------------------------------- */
@@ -73,7 +76,22 @@ static void on_code(void *ctx, const struct ev_code *ev, size_t size)
 {
 	struct follow *f = ctx;
 
-	readcode__take(symbolizer__python(f->sym), f->procs, ev, size);
+	if (readcode__take(symbolizer__python(f->sym), f->procs, ev, size) != -EBUSY)
+		return;
+	if (!f->codes)
+		f->codes = calloc(CODES_MAX, sizeof(*f->codes));
+	if (f->codes && f->code_cnt < CODES_MAX)
+		f->codes[f->code_cnt++] = *ev;
+}
+
+static void read_codes_again(struct follow *f)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < f->code_cnt; i++)
+		if (readcode__again(symbolizer__python(f->sym), f->procs, &f->codes[i]) == -EBUSY)
+			f->codes[kept++] = f->codes[i];
+	f->code_cnt = kept;
 }
 
 static void on_stack(void *ctx, unsigned window, const struct ev_stack *ev, size_t size)
@@ -208,6 +226,7 @@ void follow__close(struct follow *f)
 	object__close(f->object);
 	cpus__free(&f->cpus);
 	readers__free(f->readers);
+	free(f->codes);
 	free(f);
 }
 
@@ -261,6 +280,7 @@ static void follow_areas(struct follow *f)
 
 void follow__look(struct follow *f)
 {
+	read_codes_again(f);
 	follow__read(f);
 	f->hurry = false;
 	follow_areas(f);

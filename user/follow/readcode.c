@@ -126,14 +126,14 @@ int readcode__supply(struct readers *rs, struct sym_python *sym, const struct ev
 	return err;
 }
 
-void readcode__take(struct sym_python *sym, struct process_table *procs, const struct ev_code *ev,
-		    size_t size)
+int readcode__take(struct sym_python *sym, struct process_table *procs, const struct ev_code *ev,
+		   size_t size)
 {
 	const struct py_binary *bin = process_table__interp(procs, ev->interp);
 	int err;
 
 	if (!bin)
-		return;
+		return -ESRCH;
 	err = sym_python__on_code(sym, ev, size, &bin->interp.layout,
 				  process_table__slot_of(procs, ev->tgid));
 	if (!err)
@@ -142,4 +142,15 @@ void readcode__take(struct sym_python *sym, struct process_table *procs, const s
 	if (err)
 		log_debug("process %u: code object at 0x%" PRIx64 ": %s", ev->tgid,
 			  (uint64_t)ev->addr, strerror(-err));
+	return err;
+}
+
+int readcode__again(struct sym_python *sym, const struct process_table *procs,
+		    const struct ev_code *ev)
+{
+	const struct py_binary *bin = process_table__interp(procs, ev->interp);
+
+	return bin ? readcode__supply(process_table__readers(procs), sym, ev, &bin->interp.layout,
+				      ~0)
+		   : -ESRCH;
 }

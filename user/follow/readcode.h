@@ -15,10 +15,17 @@
 /*
  * Passes an announced code object to `sym`: the contents of the event and, read from the process by
  * the layout of its interpreter, what the event lacks. Leaves out what cannot be read, with a debug
- * message.
+ * message. 0, or negative errno; -EBUSY: see readcode__again().
  */
-void readcode__take(struct sym_python *sym, struct process_table *procs, const struct ev_code *ev,
-		    size_t size);
+int readcode__take(struct sym_python *sym, struct process_table *procs, const struct ev_code *ev,
+		   size_t size);
+
+/*
+ * There was no time to read it (readers__due()): tries again. -EBUSY, too; all else is as if it had
+ * been read, or cannot be.
+ */
+int readcode__again(struct sym_python *sym, const struct process_table *procs,
+		    const struct ev_code *ev);
 
 /*
  * Reads the parts of a code object that sym_python__on_code() still lacks. `wanted`: bits 1 << enum

@@ -170,11 +170,16 @@ static void add_table(struct file_table *ft, struct mapped_file *file, const str
 	ft->stats.table_bytes += bytes;
 }
 
-/* `t` may be NULL, with errno. */
+/* `t` may be NULL, with errno. `put_off`: it is built again. */
 static void take_table(struct file_table *ft, struct mapped_file *file, struct unwind_table *t,
-		       uint64_t took_ns)
+		       uint64_t took_ns, bool put_off)
 {
 	ft->stats.table_ns += took_ns;
+	if (put_off) {
+		file->table_state = TABLE_UNTRIED;
+		unwind_table__free(t);
+		return;
+	}
 	if (!t || t->word_cnt < UW_CHUNK_WORDS) {
 		log_debug("%s: no unwind table: %s", elf_file__path(file->elf), strerror(errno));
 		file->table_state = TABLE_NONE;
@@ -203,7 +208,7 @@ static bool is_big(const struct mapped_file *file)
 
 static void build_table(struct file_table *ft, struct mapped_file *file)
 {
-	uint64_t start = now_ns();
+	uint64_t start = now_ns(), put_off = readers__put_off(ft->maps.readers);
 	struct unwind_table *t;
 
 	announce_long_work(ft);
@@ -212,7 +217,7 @@ static void build_table(struct file_table *ft, struct mapped_file *file)
 		return;
 	}
 	t = unwind_table__build(file->elf);
-	take_table(ft, file, t, now_ns() - start);
+	take_table(ft, file, t, now_ns() - start, readers__put_off(ft->maps.readers) != put_off);
 	elf_file__forget(file->elf);
 }
 
@@ -225,7 +230,7 @@ static void collect_built(struct file_table *ft)
 		file = file_table__find(ft, r.id);
 		errno = ENODATA;
 		if (file)
-			take_table(ft, file, r.table, r.took_ns);
+			take_table(ft, file, r.table, r.took_ns, r.put_off);
 		else
 			unwind_table__free(r.table);
 	}

@@ -140,8 +140,9 @@ struct mapped_file *file_table__find(const struct file_table *ft, uint32_t id)
 	return idmap__get(&ft->files, id);
 }
 
-uint64_t file_table__list(struct mapped_file *file)
+uint64_t file_table__list(const struct file_table *ft, struct mapped_file *file)
 {
+	uint64_t put_off = readers__put_off(ft->maps.readers);
 	struct elf_symbol sym;
 
 	if (file->asked_for_list)
@@ -150,6 +151,7 @@ uint64_t file_table__list(struct mapped_file *file)
 	if (elf_file__symbol(file->elf, JIT_LIST_SYMBOL, &sym))
 		file->list = sym.addr;
 	elf_file__forget(file->elf);
+	file->asked_for_list = readers__put_off(ft->maps.readers) == put_off;
 	return file->list;
 }
 
@@ -306,16 +308,21 @@ static bool is_our_root(int proc_fd)
  * The debug file that the process's own root has, /usr/lib/debug/.build-id/xx/yyyy.debug, where
  * that is not ours: it is opened now, because the container may be gone when names are wanted.
  */
-static void offer_debug_file(struct file_table *ft, const struct mapped_file *file)
+static void offer_debug_file(struct file_table *ft, struct mapped_file *file)
 {
 	char hex[2 * BUILD_ID_MAX + 1], path[128];
 	struct opened debug;
+	int err;
+
+	file->debug_put_off = false;
 
 	elf_file__id_hex(file->elf, hex);
 	if (strlen(hex) < 4 || elf_file__has(file->elf, ".debug_info") || is_our_root(ft->proc_fd))
 		return;
 	snprintf(path, sizeof(path), "usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2);
-	if (!opener__find(ft->maps.readers, ft->tgid, ft->proc_fd, path, &debug))
+	err = opener__find(ft->maps.readers, ft->tgid, ft->proc_fd, path, &debug);
+	file->debug_put_off = err == -EBUSY;
+	if (!err)
 		ft->sink.offer_debug(ft->sink.ctx, file->id, debug);
 }
 
@@ -326,6 +333,7 @@ static void offer_debug_file(struct file_table *ft, const struct mapped_file *fi
 static void judge(struct file_table *ft, struct inode *inode, struct file_answer *a,
 		  const struct map_line *line, bool keep)
 {
+	uint64_t put_off = readers__put_off(ft->maps.readers);
 	struct py_binary *py = NULL;
 	struct elf_file *elf = NULL;
 	int python;
@@ -338,7 +346,8 @@ static void judge(struct file_table *ft, struct inode *inode, struct file_answer
 	inode->err = -ENOMEM;
 	if (!elf) {
 		inode->err = -errno;
-		if (errno == ENOEXEC || errno == EBADMSG)
+		if ((errno == ENOEXEC || errno == EBADMSG) &&
+		    readers__put_off(ft->maps.readers) == put_off)
 			inode->verdict = VERDICT_OTHER;
 		return;
 	}
@@ -352,6 +361,10 @@ static void judge(struct file_table *ft, struct inode *inode, struct file_answer
 		goto out;
 	python = py_binary__analyse(elf, py);
 	elf_file__forget(elf); /* anyone can map files whose tables are large */
+	if (readers__put_off(ft->maps.readers) != put_off) { /* not all of it was read */
+		free(py);
+		goto out;
+	}
 	if (python != 0 && python != -ENOTSUP && python != -EAGAIN) {
 		free(py);
 		py = NULL;
@@ -445,6 +458,8 @@ static struct inode *look_up(struct file_table *ft, const struct map_line *line,
 	if (!inode || is_checked(ft, inode, keep))
 		return inode;
 	if (is_judged(inode, keep) && is_as_judged(inode)) {
+		if (inode->file->debug_put_off)
+			offer_debug_file(ft, inode->file);
 		note_checked(ft, inode);
 		return inode;
 	}

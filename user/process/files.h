@@ -79,7 +79,8 @@ struct mapped_file {
 	bool borrowed;	   /* file_table__borrow() was called since the last tick */
 	bool leaving;	   /* is being released */
 	bool asked_for_list;
-	uint64_t list; /* see file_table__list() */
+	uint64_t list;	    /* see file_table__list() */
+	bool debug_put_off; /* there was no time to look for its debug file */
 	struct mapped_file *next_same;
 };
 
@@ -137,7 +138,7 @@ int file_table__is_python(struct file_table *ft, const struct map_line *line);
 struct mapped_file *file_table__get(struct file_table *ft, const struct map_line *line);
 void file_table__hold(struct mapped_file *file); /* one more user */
 /* The link address of its variable JIT_LIST_SYMBOL; 0: it has none. */
-uint64_t file_table__list(struct mapped_file *file);
+uint64_t file_table__list(const struct file_table *ft, struct mapped_file *file);
 /* Finds a file by its id, or NULL. Borrowed while it is in use or named, see file_table__tick(). */
 struct mapped_file *file_table__find(const struct file_table *ft, uint32_t id);
 void file_table__put(struct file_table *ft, struct mapped_file *file);

@@ -299,7 +299,7 @@ static void look_for_lists(struct process_table *pt, const struct process *p)
 	for (size_t i = 0; i < pt->exec.cnt; i++) {
 		const struct mapping *m = &pt->scratch[i];
 		struct mapped_file *file = file_table__find(pt->files, m->file);
-		uint64_t list = file ? file_table__list(file) : 0, bias;
+		uint64_t list = file ? file_table__list(pt->files, file) : 0, bias;
 
 		if (list && find_bias(file, m, &bias))
 			pt->sink.list_generated(pt->sink.ctx, p->space, bias + list);

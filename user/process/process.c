@@ -323,12 +323,15 @@ static void publish_early(struct process_table *pt, struct fresh *f)
 
 static void build_tables(struct process_table *pt, const struct fresh *f)
 {
+	uint64_t put_off = readers__put_off(pt->opts.readers);
+
 	for (uint32_t i = 0; f->valid && i < f->val.map_cnt; i++) {
 		struct mapped_file *file = file_table__find(pt->files, f->maps[i].file);
 
 		if (file)
 			file_table__build(pt->files, file);
 	}
+	f->p->retry |= readers__put_off(pt->opts.readers) != put_off;
 }
 
 /* False: some tables are still being built. */
@@ -350,6 +353,8 @@ static bool set_tables(struct process_table *pt, struct fresh *f)
 /* Reads a process, but does not build tables. */
 static void look_for_news(struct process_table *pt, struct fresh *f)
 {
+	uint64_t put_off = readers__put_off(pt->opts.readers);
+
 	if (f->p->exited)
 		return;
 	if (in_exec(f->p)) {
@@ -357,6 +362,7 @@ static void look_for_news(struct process_table *pt, struct fresh *f)
 		return;
 	}
 	look__at(pt, f);
+	f->p->retry |= readers__put_off(pt->opts.readers) != put_off;
 	pull_in_sharers(pt, f);
 	publish_early(pt, f);
 }
@@ -452,7 +458,8 @@ static void take_turns(struct process_table *pt)
 /* The end of a window of the agent waits for the round. */
 static bool is_late(const struct process_table *pt, uint64_t start)
 {
-	return pt->live && now_ns() > start + ROUND_MOST_NS;
+	return pt->live &&
+	       (now_ns() > start + ROUND_MOST_NS || readers__are_late(pt->opts.readers));
 }
 
 /*

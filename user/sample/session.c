@@ -367,6 +367,11 @@ int session__watch(struct session *s, int fd)
 	return -errno;
 }
 
+void session__due(struct session *s, uint64_t at_ns)
+{
+	readers__due(s->realtime.readers, at_ns);
+}
+
 static int prepare(struct session *s)
 {
 	int err = 0;

@@ -84,6 +84,8 @@ struct readers *session__take_readers(struct session *s);
 
 /* Makes session__wait() also return when `fd` is readable. 0 or negative errno. */
 int session__watch(struct session *s, int fd);
+/* The caller has to be done with something at that time, see readers__due(). */
+void session__due(struct session *s, uint64_t at_ns);
 /* 0 or negative errno. */
 int session__start(struct session *s);
 void session__stop(struct session *s);

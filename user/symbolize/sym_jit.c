@@ -27,8 +27,8 @@
 /* Bytes read of one file in all; the code in a jitdump is not */
 #define READ_MAX	(64ULL << 20)
 /*
- * CPU time of a round, in which the profiler does nothing else: one file, one user, all. The rest
- * comes in the next ones.
+ * CPU time of a round, in which the profiler does nothing else: one file, one user, all; less, if
+ * something is due (readers__left()). The rest comes in the next ones.
  */
 #define FILE_NS		200000000ULL
 #define USER_NS		250000000ULL
@@ -526,17 +526,19 @@ static bool is_there(const struct source *s)
 	return s->list || s->file.fd >= 0;
 }
 
-static void read_source(struct sym_jit *j, struct source *s, uint32_t tgid)
+static void read_source(struct sym_jit *j, struct source *s, const struct jit_proc *p)
 {
 	struct spent *spent = !is_there(s) || s->ended ? NULL : spent_by(j, s->uid);
-	uint64_t start = cpu_ns(), took;
+	uint64_t start = cpu_ns(), left, took;
 
 	if (!spent)
 		return;
 	set_limit(j, s);
+	left = readers__left(j->readers, p->tenant);
 	s->until_ns = deadline(j, spent, start);
+	s->until_ns = left < s->until_ns - start ? start + left : s->until_ns;
 	if (s->list)
-		read_list(j, s, tgid, &spent->list_bytes);
+		read_list(j, s, p->tgid, &spent->list_bytes);
 	else if (s->is_dump)
 		read_dump(j, s);
 	else
@@ -547,6 +549,7 @@ static void read_source(struct sym_jit *j, struct source *s, uint32_t tgid)
 	took = cpu_ns() - start;
 	spent->ns += took;
 	j->spent_ns += took;
+	readers__spent(j->readers, p->tenant, took);
 }
 
 /* The name of `c`, as far as it can be read, as an id. 0: none. */
@@ -858,7 +861,7 @@ static void refresh(struct sym_jit *j, struct jit_proc *p)
 	p->round = j->round;
 	open_map(j, p); /* it may have come after the memory */
 	for (int i = 0; i < SOURCES; i++)
-		read_source(j, &p->sources[i], p->tgid);
+		read_source(j, &p->sources[i], p);
 }
 
 /* In the files of `p`, as far as they were written when what `limits` belongs to was forked. */

@@ -596,6 +596,7 @@ static int load_inlines(struct run *r, const uint32_t *order, size_t cnt)
 /* The words of one file, or of no file. */
 static int resolve_group(struct run *r, const uint32_t *order, size_t cnt)
 {
+	uint64_t put_off = readers__put_off(r->s->readers);
 	uint64_t word = r->words[order[0]].word;
 	struct native_file *file =
 		FRAME_TAG(word) == FRAME_NATIVE ? find_file(r->s, NATIVE_FILE(word)) : NULL;
@@ -611,6 +612,8 @@ static int resolve_group(struct run *r, const uint32_t *order, size_t cnt)
 		err = load_inlines(r, order, cnt);
 	for (size_t i = 0; !err && i < cnt; i++)
 		err = resolve(r, &r->words[order[i]]);
+	if (file && readers__put_off(r->s->readers) != put_off)
+		sym_native__unload(file->symbols); /* the next run reads all of them */
 	if (file)
 		trim_symbols(r, file);
 	return err;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The name of the file of the code that it runs lies in memory whose pages come from it, and it gives none.
 
-usage: userfault.py
+usage: userfault.py [SECONDS]   from that time (Unix) on, and other code again each second later
 """
 import ctypes
 import fcntl
@@ -10,6 +10,7 @@ import os
 import struct
 import sys
 import threading
+import time
 
 import tenant
 
@@ -30,17 +31,33 @@ fcntl.ioctl(fd, API, bytearray(struct.pack("QQQ", 0xaa, 0, 0)))
 fcntl.ioctl(fd, REGISTER, bytearray(struct.pack("QQQQ", area, SIZE, 1, 0)))
 
 
-def spin():
+def spin(until=float("inf")):
     x = 1
-    while True:
+    while time.time() < until:
         for i in range(1000):
             x = (x * 31 + i) & 0xffff
 
 
-# As fuse_name.py does: the program itself never looks at the name of the file.
-code = spin.__code__
-words = ctypes.cast(id(code), ctypes.POINTER(ctypes.c_uint64))
-at = next(i for i in range(32) if words[i] == id(code.co_filename))
-words[at] = area + 64
+def hide(code):
+    """As fuse_name.py does: the program itself never looks at the name of the file."""
+    words = ctypes.cast(id(code), ctypes.POINTER(ctypes.c_uint64))
+    at = next(i for i in range(32) if words[i] == id(code.co_filename))
+    words[at] = area + 64
+
+
+def work_until(when):
+    kept = []  # nobody may free the name
+    tenant.begin()
+    while True:
+        spin(when)
+        kept.append(type(spin)(spin.__code__.replace(co_name="spin%d" % len(kept)), globals()))
+        hide(kept[-1].__code__)
+        kept[-1](when + 0.5)
+        when += 1
+
+
+if sys.argv[1:]:
+    work_until(float(sys.argv[1]))
+hide(spin.__code__)
 threading.Thread(target=spin, daemon=True).start()
 tenant.work()
