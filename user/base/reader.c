@@ -29,21 +29,13 @@
 #include "base/worker.h"
 
 #define LOOK_MS	      20
-<<<<<<< HEAD
 #define LOOK_DUE_MS   5		      /* while something is due, see readers__due() */
 #define CHARGED_NS    (NS_PER_MS / 5) /* a shorter wait counts as none */
 #define LATE_NS	      (150 * NS_PER_MS)
-#define PATIENCE_MS   10000  /* even if it is only a machine that is too busy */
-#define PATIENCE_ROOT 10     /* times as long for this machine's root: a slow disk, no tenant */
-#define GIVEN_UP_MAX  32     /* helpers that hang now */
-#define FORGIVEN_MS   600000 /* after so long without a hang */
-#define HANGS_MAX     2	     /* of one tenant; then its processes are not read any more */
-=======
 #define PATIENCE_MS   10000 /* even if it is only a machine that is too busy */
 #define PATIENCE_ROOT 10    /* times as long for this machine's root: a slow disk, no tenant */
 #define GIVEN_UP_MAX  32    /* helpers that hang now */
 #define HANGS_MAX     2	    /* of one tenant; then its processes are not read any more */
->>>>>>> h2
 #define TENANTS_MAX   64
 #define SOON_HANG_MS  100 /* for who has let one hang just now, see readers__shorten() */
 #define FAILURES_MAX  8	  /* in a row, before any answer: it may not live here */
@@ -279,18 +271,11 @@ static bool is_refused(struct readers *rs, struct helper *helper, const struct r
 	tenant = tenant_of(whose);
 	hanging = tenant ? count_given_up_by(helper, tenant__payer(tenant)) : 0;
 	pthread_mutex_lock(&rs->lock);
-<<<<<<< HEAD
 	h = find_hangs(rs, tenant);
-	if (h && now_ms() - h->last_ms > FORGIVEN_MS)
-		h->cnt = hanging;
-	refused = hanging >= HANGS_MAX || (h && h->cnt >= HANGS_MAX);
-=======
-	h = find_hangs(rs, tenant_of(whose));
 	/* Nobody has more than his share of those that hang, however long it lasts. */
 	if (h && now_ms() - h->last_ms > READER_FORGIVEN_MS)
-		h->cnt = count_given_up_by(helper, tenant__payer(h->tenant));
-	refused = h && h->cnt >= HANGS_MAX;
->>>>>>> h2
+		h->cnt = hanging;
+	refused = hanging >= HANGS_MAX || (h && h->cnt >= HANGS_MAX);
 	if (h && now_ms() - h->last_ms < rs->shortened_ms && !tenant__is_roots(h->tenant))
 		helper->hang_ms = SOON_HANG_MS;
 	pthread_mutex_unlock(&rs->lock);
