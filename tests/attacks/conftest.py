@@ -212,7 +212,8 @@ def beside(ground):
             run = Beside(*options)
             try:
                 neighbour = neighbour or stack.enter_context(ground.neighbour())
-                run.watch(neighbour, seconds)
+                # Until it is known some samples pass, as ever; with sanitizers, which are slower, they are more.
+                run.watch(neighbour, seconds * 2 if late and SANITIZED else seconds)
                 result = run.end()
             finally:
                 if run.profiler.process.poll() is None:
