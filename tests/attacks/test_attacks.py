@@ -95,6 +95,12 @@ def silent_flush(ground):
                          namespace="user")
 
 
+def silent_attributes(ground):
+    """Who asks what the files of this process are waits for ever, and learns nothing of the interpreter that it shares."""
+    return ground.tenant("silent_attributes.py", *(room(ground, name) for name in ("mum", "under", "seen")),
+                         namespace="user")
+
+
 def hollow_files(ground):
     """Files of some KiB on disk whose sections claim 500 MiB each."""
     return ground.tenant("hollow.py", ground.room, 4)
@@ -195,7 +201,7 @@ def userfault(ground):
 
 
 ATTACKS = [kernel_log, leases, memory_of_fuse, overlay_of_fuse, late_overlay, overlay_of_10_s, overlay_of_100_s, held_lock,
-           silent_names, silent_flush, hollow_files, large_files, big_perf_map, changing_map, full_table_of_mappings,
+           silent_names, silent_flush, silent_attributes, hollow_files, large_files, big_perf_map, changing_map, full_table_of_mappings,
            long_names, code_flood, changing_files, deleted_root, many_threads, crowded, stopped_processes, frozen_group,
            userfault]
 SAID = {overlay_of_fuse: "do not answer when they are opened or read",
@@ -205,6 +211,7 @@ SAID = {overlay_of_fuse: "do not answer when they are opened or read",
         held_lock: "do not answer when they are opened or read",
         silent_names: "do not answer when they are opened or read",
         silent_flush: "do not answer when they are opened or read",
+        silent_attributes: "do not answer when they are opened or read",
         userfault: "its memory does not answer when it is read"}
 
 
@@ -252,7 +259,7 @@ def test_agent_beside(ground, tmp_path, attack):
     come_soon(windows, own)
 
 
-HANGING = [memory_of_fuse, overlay_of_fuse, held_lock, silent_names, silent_flush, userfault]
+HANGING = [memory_of_fuse, overlay_of_fuse, held_lock, silent_names, silent_flush, silent_attributes, userfault]
 
 
 @pytest.mark.parametrize("attack", HANGING)

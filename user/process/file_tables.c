@@ -239,6 +239,7 @@ static void collect_built(struct file_table *ft)
 void file_table__begin(struct file_table *ft)
 {
 	ft->round++;
+	ft->roots_unanswered = 0;
 	tables__collect(ft->tables);
 	collect_built(ft);
 }

@@ -28,7 +28,8 @@
 #define IDLE_TICKS     2 /* windows after which a file that no one needs is closed */
 #define INTERP_IDLE_TICKS                                                                          \
 	720 /* ... an interpreter: an hour; IDLE_TICKS when room for them is scarce */
-#define INODES_KEPT 4096
+#define INODES_KEPT	     4096
+#define ROOTS_UNANSWERED_MAX 3 /* of root's processes, in a round */
 #define INODE_KEEP_NS                                                                              \
 	60000000000ULL /* beyond INODES_KEPT, how long one is kept that no one asks for */
 
@@ -45,6 +46,7 @@ struct inode {
 	enum verdict verdict;
 	int err;		  /* of VERDICT_NONE */
 	uint64_t round;		  /* in which it was last compared with its file */
+	uint32_t unanswered;	  /* for this process, in that round; 0: it was answered */
 	struct file_state state;  /* then */
 	struct mapped_file *file; /* NULL: not open */
 	bool owner;		  /* the descriptor of `file` is of this inode */
@@ -408,14 +410,52 @@ static bool is_as_judged(const struct inode *inode)
 static void note_checked(struct file_table *ft, struct inode *inode)
 {
 	inode->round = ft->round;
+	inode->unanswered = 0;
 	inode->checked_ns = now_ns();
 	inode->generation = inode->generation_seen;
 }
 
+static bool is_roots(const struct file_table *ft)
+{
+	return tenant__is_roots(tenant__of_process(ft->tgid));
+}
+
+/*
+ * One question is about many files. If there was no answer for one process, another one may still
+ * map those files that are not to blame. Root's processes ask seldom: each of them may wait for
+ * seconds for a disk of all of them, while other users are refused soon.
+ */
+static bool may_answer_now(const struct file_table *ft, const struct inode *inode)
+{
+	return inode->unanswered && inode->unanswered != ft->tgid &&
+	       (ft->roots_unanswered < ROOTS_UNANSWERED_MAX || !is_roots(ft));
+}
+
 static bool is_checked(const struct file_table *ft, const struct inode *inode, bool keep)
 {
-	return inode->round == ft->round &&
+	return inode->round == ft->round && !may_answer_now(ft, inode) &&
 	       (!keep || inode->file || inode->verdict != VERDICT_PLAIN);
+}
+
+static bool is_no_answer(int err)
+{
+	return err == -ETIMEDOUT || err == -EBUSY || err == -ECHILD;
+}
+
+static void note_error(struct file_table *ft, struct inode *inode, int err)
+{
+	/* Keeps the verdict: the file's name may be gone, but it is still mapped. */
+	if (inode->verdict == VERDICT_NONE && err == -ENOEXEC)
+		inode->verdict = VERDICT_OTHER;
+	inode->err = err;
+	if (err == -ESTALE) /* another process may have it still */
+		return;
+	inode->round = ft->round;
+	inode->unanswered = is_no_answer(err) ? ft->tgid : 0;
+	if (is_no_answer(err) && !ft->counted_unanswered) {
+		ft->counted_unanswered = true;
+		ft->roots_unanswered += is_roots(ft);
+	}
 }
 
 /*
@@ -466,12 +506,7 @@ static struct inode *judged(struct file_table *ft, const struct map_line *line, 
 	a = ask_for(ft, line, inode, keep);
 	a->used = true;
 	if (a->err) {
-		/* Keeps the verdict: the file's name may be gone, but it is still mapped. */
-		if (inode->verdict == VERDICT_NONE && a->err == -ENOEXEC)
-			inode->verdict = VERDICT_OTHER;
-		inode->err = a->err;
-		if (a->err != -ESTALE) /* another process may have it still */
-			inode->round = ft->round;
+		note_error(ft, inode, a->err);
 		return inode;
 	}
 	if (!is_judged(inode, keep) || !file_batch__same(&inode->state, &a->now)) {
@@ -505,6 +540,7 @@ void file_table__enter(struct file_table *ft, uint32_t tgid, int proc_fd,
 	ft->lines = lines;
 	ft->line_cnt = cnt;
 	ft->unanswered = false;
+	ft->counted_unanswered = false;
 }
 
 bool file_table__unanswered(const struct file_table *ft)

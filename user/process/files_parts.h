@@ -36,6 +36,8 @@ struct file_table {
 	const struct map_line *lines;
 	size_t line_cnt;
 	bool unanswered; /* a file of it did not answer */
+	bool counted_unanswered;
+	uint32_t roots_unanswered; /* processes of root's, in this round */
 	struct file_batch ahead;
 	bool warned_budget;
 	struct file_stats stats;
