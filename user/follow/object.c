@@ -109,6 +109,16 @@ static struct pyperf_bpf *open_object(struct object *o)
 	return o->loader ? pyperf_bpf__open_opts(loader__opts(o->loader)) : NULL;
 }
 
+void object__say_unmapped(struct object *o, int err)
+{
+	int why = loader__wait(o->loader);
+
+	if (why)
+		loader__say_failed(why, "", LOAD_NEEDS_KERNEL);
+	else
+		log_err("mapping the BPF maps: %s", strerror(-err));
+}
+
 struct object *object__open(const struct object_opts *opts)
 {
 	struct object *o;
@@ -137,7 +147,7 @@ struct object *object__open(const struct object_opts *opts)
 	}
 	err = map_arrays(o);
 	if (err) {
-		log_err("mapping the BPF maps: %s", strerror(-err));
+		object__say_unmapped(o, err);
 		goto fail;
 	}
 	if (opts->bpf_stats)

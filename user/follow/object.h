@@ -51,6 +51,11 @@ struct object_opts {
 
 /* NULL after one message that names the missing right or feature and the remedy. */
 struct object *object__open(const struct object_opts *opts);
+/*
+ * Logs why a map of it cannot be mapped. The thread that loads it closes its maps if it fails: then
+ * that is the reason.
+ */
+void object__say_unmapped(struct object *o, int err);
 void object__close(struct object *o);
 /*
  * Gives back the memory that is shared with the kernel, half of the memory of the program, and with

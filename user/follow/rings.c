@@ -174,7 +174,7 @@ struct rings *rings__open(struct object *object, const struct ring_sink *sink)
 	err = open_all(r);
 	if (!err)
 		return r;
-	log_err("mapping the BPF maps: %s", strerror(-err));
+	object__say_unmapped(object, err);
 	rings__close(r);
 	return NULL;
 }
