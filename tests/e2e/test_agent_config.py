@@ -149,7 +149,7 @@ def told_by_systemd(tmp_path):
         lines = {"ExecStart": "{ path=/usr/bin/pyperf-bpf ; argv[]=%s ; ignore_errors=no ; pid=0 }" % argv, **unit}
         (tmp_path / "told").write_text("".join("%s=%s\n" % line for line in lines.items()))
         systemctl = bin_dir / "systemctl"
-        systemctl.write_text("#!/bin/sh\n[ \"$*\" = \"--no-pager show -p %s pyperf-bpf-agent.service\" ] || exit 1\n%s\n" % (
+        systemctl.write_text("#!/bin/sh\n[ \"$*\" = \"--no-pager show --property %s pyperf-bpf-agent.service\" ] || exit 1\n%s\n" % (
             "LoadState,ExecStart,PrivateNetwork,RestrictAddressFamilies,IPAddressDeny,IPAddressAllow",
             program % {"told": tmp_path / "told", "pid": tmp_path / "pid"}))
         systemctl.chmod(0o755)

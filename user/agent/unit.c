@@ -42,7 +42,7 @@ static void execute_systemctl(void)
 			 i ? "," : "", names[i]);
 	if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDERR_FILENO) >= 0 &&
 	    dup2(CHILD_OUT, STDOUT_FILENO) >= 0)
-		execlp("systemctl", "systemctl", "--no-pager", "show", "-p", wanted, UNIT,
+		execlp("systemctl", "systemctl", "--no-pager", "show", "--property", wanted, UNIT,
 		       (char *)NULL);
 	_exit(1);
 }
