@@ -46,7 +46,7 @@ USER_SRCS  := $(sort $(filter-out user/agent/%,$(wildcard user/*/*.c)))
 USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(USER_SRCS)) $(PROTO_OBJS)
 # Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
 NEEDS_SKEL := $(addprefix follow/,object object_config windows rings follow) $(addprefix sample/,dump overhead session session_result) \
-	$(addprefix threads/,threaddump threadlist) top/top $(addprefix trace/,tracer counting probing native_calls) \
+	$(addprefix threads/,threaddump threadlist) top/top $(addprefix trace/,tracer tracer_names counting probing native_calls) \
 	$(addprefix cmd/,main check record cmd_check cmd_dump cmd_record cmd_top cmd_trace)
 PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(USER_SRCS))
 PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
@@ -119,7 +119,7 @@ $(OUT)/%.o: user/%.c Makefile | $(addprefix $(OUT)/,$(ROOMS))
 	$(Q)$(CC) $(HARDEN) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 $(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(BPF_OUT)/pyperf.skel.h
 $(OUT)/threads/threadlist.o: $(BPF_OUT)/threads.skel.h
-$(OUT)/trace/tracer.o: $(BPF_OUT)/trace.skel.h
+$(OUT)/trace/tracer.o $(OUT)/trace/tracer_names.o: $(BPF_OUT)/trace.skel.h
 $(OUT)/trace/probing.o: $(BPF_OUT)/hist.skel.h
 $(OUT)/trace/native_calls.o: $(BPF_OUT)/native.skel.h
 $(OUT)/sources/probe_source.o $(OUT)/san/sources/probe_source.o: $(BPF_OUT)/probe.skel.h $(BPF_OUT)/pyperf.skel.h
