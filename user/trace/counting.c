@@ -189,9 +189,9 @@ static const char *what_costs(const struct counting *c)
 /* Once while it runs, as soon as that is much, and once at the end. */
 static void say_generated(struct counting *c, bool final)
 {
-	double share = generated__share(c->generated);
+	double share = generated__share(c->generated, UNSEEN_LEAST);
 
-	if (share < UNSEEN_LEAST || (c->said_generated && !final))
+	if (share < 0 || (c->said_generated && !final))
 		return;
 	c->said_generated = true;
 	log_warn("process %d spends %.0f%% of its time outside of the kernel in generated code: "

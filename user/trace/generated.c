@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +111,11 @@ void generated__look(struct generated *g)
 	g->ip_cnt = 0;
 }
 
-double generated__share(const struct generated *g)
+double generated__share(const struct generated *g, double least)
 {
-	return g && g->all >= ENOUGH ? 100 * (double)g->in / (double)g->all : -1;
+	double in = g ? (double)g->in : 0, all = g ? (double)g->all : 0;
+
+	if (all < ENOUGH || 100 * (in - 2 * sqrt(in)) < least * all)
+		return -1;
+	return 100 * in / all;
 }

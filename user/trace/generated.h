@@ -8,7 +8,7 @@
  *
  *	g = generated__new(pid, readers);
  *	... each 50 ms: generated__look(g);
- *	share = generated__share(g);
+ *	share = generated__share(g, least);
  *	generated__free(g);
  */
 #include <sys/types.h>
@@ -22,7 +22,10 @@ struct generated *generated__new(pid_t pid, struct readers *readers);
 void generated__free(struct generated *g);
 /* Takes the samples since the last look. NULL: nothing. */
 void generated__look(struct generated *g);
-/* Percent; -1: too few samples to say, or `g` is NULL. */
-double generated__share(const struct generated *g);
+/*
+ * Percent, if it is `least` percent or more, and not by chance: twice the error of its samples is
+ * taken off. Else -1, also if there are few samples, or `g` is NULL.
+ */
+double generated__share(const struct generated *g, double least);
 
 #endif /* PYPERF_GENERATED_H */
