@@ -525,8 +525,7 @@ static struct inode *look_up(struct file_table *ft, const struct map_line *line,
 {
 	struct inode *inode = judged(ft, line, keep);
 
-	if (inode && inode->verdict == VERDICT_NONE &&
-	    (inode->err == -ETIMEDOUT || inode->err == -ECHILD))
+	if (inode && inode->verdict == VERDICT_NONE && is_no_answer(inode->err))
 		ft->unanswered = true;
 	return inode;
 }
